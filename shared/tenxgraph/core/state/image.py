@@ -1,0 +1,174 @@
+"""The encoded state of a thread at a version, and the patch that leads to the next one. Records: no I/O, no policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from threading import Lock
+from typing import Any, ClassVar, Final
+
+from tenxgraph.core.state.lazy_items import Undecoded
+
+KeyOf = Callable[[bytes], bytes]
+"""From an encoded item to the key that dedupes it."""
+
+DecodeItem = Callable[[bytes], Any]
+"""From an encoded item to an object of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Names a state of a thread: a counter that never goes back, and the nonce of the advance that wrote it."""
+
+    ZERO: ClassVar[Version]
+
+    number: int
+    nonce: str
+
+
+Version.ZERO = Version(0, "")
+
+
+class _Storage:
+    """What the views of one generation share. Grows at its end only; everything derived is extended, never rebuilt."""
+
+    __slots__ = ("decode", "indexed", "items", "key_of", "lock", "markers", "positions")
+
+    def __init__(self, items: list[bytes]) -> None:
+        self.items: Final = items
+        self.lock: Final = Lock()
+        self.key_of: KeyOf | None = None
+        self.positions: dict[bytes, int] = {}
+        self.indexed = 0
+        self.decode: DecodeItem | None = None
+        self.markers: list[Undecoded] = []
+
+    def extended_to(self, length: int, items: Sequence[bytes]) -> bool:
+        """Append unless another view was first to grow past ``length``."""
+        with self.lock:
+            if len(self.items) != length:
+                return False
+            self.items.extend(items)
+            return True
+
+    def positions_by(self, key_of: KeyOf) -> dict[bytes, int]:
+        """Return where each key stands first."""
+        with self.lock:
+            if self.key_of is not key_of:
+                self.key_of, self.positions, self.indexed = key_of, {}, 0
+            for position in range(self.indexed, len(self.items)):
+                self.positions.setdefault(key_of(self.items[position]), position)
+                self.indexed = position + 1
+            return self.positions
+
+    def markers_by(self, decode: DecodeItem) -> list[Undecoded]:
+        """Return a marker for each item."""
+        with self.lock:
+            if self.decode is not decode:
+                self.decode, self.markers = decode, []
+            new = islice(self.items, len(self.markers), None)
+            self.markers.extend([Undecoded(item, decode) for item in new])
+            return self.markers
+
+
+class ItemLog:
+    """The first ``length`` encoded items of a growing list, in generation ``gen``. Immutable; views share items."""
+
+    __slots__ = ("_storage", "gen", "length")
+
+    def __init__(self, items: Sequence[bytes] = (), gen: int = 0) -> None:
+        self._storage = _Storage(list(items))
+        self.gen = gen
+        self.length = len(self._storage.items)
+
+    @classmethod
+    def _of(cls, storage: _Storage, length: int, gen: int) -> ItemLog:
+        log = cls.__new__(cls)
+        log._storage, log.length, log.gen = storage, length, gen
+        return log
+
+    def append(self, items: Sequence[bytes]) -> ItemLog:
+        """Return the log with the items behind it; costs what is new, unless another view has grown here already."""
+        if not items:
+            return self
+        if self._storage.extended_to(self.length, items):
+            return self._of(self._storage, self.length + len(items), self.gen)
+        return ItemLog([*self, *items], self.gen)
+
+    def view(self, length: int) -> ItemLog:
+        """Return the first ``length`` items as a log.
+
+        Raises:
+            ValueError: This log is shorter.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"The log holds {self.length} items, a view of {length} was asked for.")
+        return self._of(self._storage, length, self.gen)
+
+    def contains(self, key: bytes, key_of: KeyOf) -> bool:
+        """Tell whether an item has the key; indexes once, then only what is new."""
+        return self._storage.positions_by(key_of).get(key, self.length) < self.length
+
+    def markers(self, decode: DecodeItem) -> list[Undecoded]:
+        """Return at least one marker per item, made once for all views; read the first ``length``, change nothing."""
+        return self._storage.markers_by(decode)
+
+    def starts(self, items: Sequence[bytes]) -> bool:
+        """Tell whether ``items`` begins with all items of this log."""
+        return len(items) >= self.length and all(map(bytes.__eq__, self, items))
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[bytes]:
+        return islice(iter(self._storage.items), self.length)
+
+    def __getitem__(self, index: slice) -> list[bytes]:
+        return self._storage.items[slice(*index.indices(self.length))]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ItemLog):
+            return NotImplemented
+        return (self.gen, self.length) == (other.gen, other.length) and self.starts(list(other))
+
+    __hash__ = None  # type: ignore[assignment]  # compared by its items, which are many
+
+    def __repr__(self) -> str:
+        return f"ItemLog(gen={self.gen}, length={self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class StateImage:
+    """All fields of a thread's state, encoded: ``values`` whole, ``lists`` item by item."""
+
+    version: Version = Version.ZERO
+    values: Mapping[str, bytes] = field(default_factory=dict)
+    lists: Mapping[str, ItemLog] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """What a step changes: new values, items behind a list, lists written anew."""
+
+    values: dict[str, bytes] = field(default_factory=dict)
+    appends: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    rewrites: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        return not (self.values or self.appends or self.rewrites)
+
+    @property
+    def byte_size(self) -> int:
+        """Encoded size of all that is written, in bytes."""
+        items = chain.from_iterable(chain(self.appends.values(), self.rewrites.values()))
+        return sum(map(len, self.values.values())) + sum(map(len, items))
+
+
+def apply(image: StateImage, patch: Patch, version: Version) -> StateImage:
+    """Return the image at ``version``, with ``patch`` on it; a rewrite opens the generation ``version.number``."""
+    appended = {name: image.lists.get(name, ItemLog()).append(items) for name, items in patch.appends.items()}
+    rewritten = {name: ItemLog(items, version.number) for name, items in patch.rewrites.items()}
+    return StateImage(version, {**image.values, **patch.values}, {**image.lists, **appended, **rewritten})

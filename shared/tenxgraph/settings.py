@@ -1,0 +1,118 @@
+"""What can be set from outside: read once, by the factories, never at import."""
+
+from typing import Annotated, Any, Final, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tenxgraph.core.exceptions import InvalidInputError
+
+ENV_PREFIX: Final = "TENXGRAPH_"
+_STORE_SCHEMES: Final = ("redis", "rediss", "unix")
+
+
+def _store_url(url: str) -> str:
+    if urlsplit(url).scheme not in _STORE_SCHEMES:
+        raise ValueError("must be a URL like redis://host:6379/0, rediss://… or unix:///path/to/socket")
+    return url
+
+
+def _broker_url(url: str) -> str:
+    if not urlsplit(url).scheme:
+        raise ValueError("must be a URL that Celery takes as a broker, like redis://host:6379/0")
+    return url
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """The settings of a process, frozen. Each is read from ``TENXGRAPH_<NAME>`` unless it is given.
+
+    Durations are seconds, sizes are bytes. Call `Settings.load` for errors that name the variable.
+
+    Attributes:
+        redis_url: The store. None: graphs run in process and keep their state in memory.
+        broker_url: Celery's broker. None: the store.
+        key_prefix: First part of every key in the store, so that several installations can share a server.
+        default_queue: Queue of a task whose node names none.
+        inline_state_bytes: A step's messages carry the state while tasks × state stays within this size; a larger
+            state travels by reference.
+        lease_s: How long the store believes an attempt alive after the last sign of life. The longest time that a
+            killed worker holds up a run.
+        heartbeat_s: Time between two renewals of a lease; shorter than ``lease_s``.
+        scan_s: Time between two looks of the scheduler for what is due; at most ``lease_s``.
+        max_deliveries: Attempts at a task that keeps killing its worker, before the run is dead.
+        node_timeout_s: Time limit of an attempt at a node that sets none of its own.
+        shutdown_grace_s: How long a worker that is told to end lets its attempts finish.
+        recursion_limit: Steps that a run may take if its config says nothing.
+        stream_keep_s: How long the events of a finished run can still be read.
+        stream_max_len: Events kept for a run; the oldest go first.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
+
+    redis_url: Annotated[str, AfterValidator(_store_url)] | None = Field(default=None, repr=False)
+    broker_url: Annotated[str, AfterValidator(_broker_url)] | None = Field(default=None, repr=False)
+    key_prefix: str = Field(default="tg", pattern=r"^[A-Za-z0-9_.:-]+$")
+    default_queue: str = Field(default="tenxgraph", pattern=r"^[A-Za-z0-9_.:-]+$")
+    inline_state_bytes: int = Field(default=16384, ge=0)
+    lease_s: Seconds = 15.0
+    heartbeat_s: Seconds = 5.0
+    scan_s: Seconds = 1.0
+    max_deliveries: int = Field(default=3, ge=1)
+    node_timeout_s: Seconds = 600.0
+    shutdown_grace_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    recursion_limit: int = Field(default=25, ge=1)
+    stream_keep_s: int = Field(default=86_400, ge=1)
+    stream_max_len: int = Field(default=10_000, ge=1)
+
+    @classmethod
+    def load(cls, **given: Any) -> Self:
+        """Read the environment once; what is given wins over it.
+
+        Raises:
+            InvalidInputError: ``INVALID_SETTINGS``; the message names each wrong variable and what it must be.
+        """
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            faults = [_sentence(fault, given) for fault in error.errors(include_url=False)]
+        raise InvalidInputError(" ".join(faults), error_code="INVALID_SETTINGS", context={"faults": faults})
+
+    @property
+    def effective_broker_url(self) -> str | None:
+        """The broker's URL: ``broker_url``, else the store's."""
+        return self.broker_url or self.redis_url
+
+    @model_validator(mode="after")
+    def _times_fit(self) -> Self:
+        if self.heartbeat_s >= self.lease_s:
+            raise ValueError(
+                f"heartbeat_s ({self.heartbeat_s:g}) must be shorter than lease_s ({self.lease_s:g}): "
+                "else every lease ends before it is renewed; lower one or raise the other."
+            )
+        if self.scan_s > self.lease_s:
+            raise ValueError(
+                f"scan_s ({self.scan_s:g}) must be at most lease_s ({self.lease_s:g}): "
+                "else a lost task waits longer than its lease; lower one or raise the other."
+            )
+        return self
+
+
+def _sentence(fault: ErrorDetails, given: dict[str, Any]) -> str:
+    reason = fault["msg"].removeprefix("Value error, ")
+    if not fault["loc"]:
+        return f"Settings: {reason}"
+    field = str(fault["loc"][0]).lower().removeprefix(ENV_PREFIX.lower())
+    place = f"Setting {field}" if field in given else f"Environment variable {ENV_PREFIX}{field.upper()}"
+    if field not in Settings.model_fields:
+        return f"{place}: there is no such setting; see docs/reference/settings.md."
+    return f"{place}: {reason}{_got(field, fault['input'])}."
+
+
+def _got(field: str, value: object) -> str:
+    """Show the value, but never a URL: it may hold a password."""
+    return "" if field.endswith("_url") else f", got {value!r}"

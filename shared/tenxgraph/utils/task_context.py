@@ -1,0 +1,82 @@
+"""What the runtime tells user code about the task it runs in."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tenxgraph.core.exceptions import GraphError
+
+if TYPE_CHECKING:
+    from injectq import InjectQ
+
+
+@dataclass(slots=True)
+class TaskContext:
+    """One attempt at one task.
+
+    Attributes:
+        answers: Interrupt id → JSON of its answer.
+        emit: Appends JSON lines to the run's events; False when the attempt was fenced.
+        interrupts: How many ``interrupt()`` calls were made in this attempt, or by this tool call.
+        context_manager: The graph's; it shortens what agents send.
+        container: The graph's; it supplies what tools depend on.
+        tool_call_id: The call of a tool that the code runs for, None in a node's own code.
+    """
+
+    thread_id: str
+    run_id: str
+    step: int
+    task: str
+    attempt: int
+    node: str
+    answers: Mapping[str, bytes]
+    emit: Callable[[bytes], bool]
+    interrupts: int = 0
+    context_manager: Any = None
+    container: "InjectQ | None" = None
+    tool_call_id: str | None = None
+
+    def next_interrupt_id(self) -> str:
+        """Name the next question of this task, or of this tool call: the same in every attempt."""
+        index, self.interrupts = self.interrupts, self.interrupts + 1
+        place = self.node if self.tool_call_id is None else self.tool_call_id
+        return f"{self.run_id}:{self.step}.{self.task}:{place}:{index}"
+
+    def of_tool_call(self, call_id: str) -> "TaskContext":
+        """Return the context of one tool call, which counts its own questions."""
+        return replace(self, tool_call_id=call_id, interrupts=0)
+
+
+_current: ContextVar[TaskContext | None] = ContextVar("tenxgraph_task", default=None)
+
+
+@contextmanager
+def task_scope(context: TaskContext) -> Iterator[None]:
+    """Make ``context`` the current task here and in threads and tasks that copy this context."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def find_task() -> TaskContext | None:
+    """Return the task that the calling code runs in, None where no node runs."""
+    return _current.get()
+
+
+def current_task(caller: str) -> TaskContext:
+    """Return the task that the calling code runs in.
+
+    Raises:
+        GraphError: ``NO_TASK`` when no node runs here.
+    """
+    context = _current.get()
+    if context is None:
+        raise GraphError(
+            f"{caller}() works inside a node or tool that a graph runs; call it there, on its own thread or task.",
+            error_code="NO_TASK",
+        )
+    return context
