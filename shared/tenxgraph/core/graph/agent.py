@@ -1,0 +1,189 @@
+"""The node that asks a language model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel
+
+from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.retry_policy import RetryPolicy
+from tenxgraph.core.graph.system_prompt import fill_prompt, names_field
+from tenxgraph.core.graph.tool_node import ToolNode
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.message import Message
+from tenxgraph.core.state.model_summary import MISSING_EXTRA, provider_name
+from tenxgraph.utils.task_context import find_task
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+
+logger = logging.getLogger(__name__)
+
+_EXTRAS: Final = ("openai", "google", "anthropic")
+_SUMMARY: Final = "context_summary"
+
+
+class Agent:
+    """Asks a model to continue the conversation, and adds its answer to ``context``.
+
+    A tool call by the model appears in the message's ``tools_calls`` and as ``ToolCallBlock``; lead such a message to
+    the ``tool_node`` and back. Constructing needs no provider's package, calling does.
+
+    Args:
+        model: ``gpt-…``, ``o…``, ``claude-…``, ``gemini-…``, or ``provider:name``; or a model object of pydantic-ai.
+        system_prompt: Stands before the conversation; ``{field}`` is replaced by that field of the state.
+        tool_node: Its tools are offered to the model.
+        output_schema: A pydantic model that the answer must fit; it ends up in ``parsed_content``.
+        trim_context: Let the graph's context manager shorten what the model is sent. Without one a warning is logged
+            and everything is sent.
+        retry: How often the model is asked again after an answer that is unusable, 429 and 5xx, and lost connections.
+            The pause is spent waiting in the node.
+        fallback_models: Asked in this order when the model fails.
+        keep_raw: Keep the whole answer in ``raw``.
+        base_url: An OpenAI-compatible server to ask instead of the model's own provider.
+        **model_settings: ``temperature``, ``max_tokens``, ``timeout`` (seconds) and whatever else pydantic-ai's
+            ModelSettings have; settings of one provider carry its name, as ``openai_reasoning_effort``.
+
+    Raises:
+        GraphError: ``INVALID_AGENT`` naming the argument that makes no sense.
+    """
+
+    def __init__(
+        self,
+        model: str | Model,
+        system_prompt: str | None = None,
+        tool_node: ToolNode | None = None,
+        output_schema: type[BaseModel] | None = None,
+        trim_context: bool = False,
+        retry: RetryPolicy | None = None,
+        fallback_models: Sequence[str | Model] = (),
+        keep_raw: bool = False,
+        base_url: str | None = None,
+        **model_settings: Any,
+    ) -> None:
+        self.model = model
+        self.system_prompt = system_prompt
+        self.tool_node = tool_node
+        self.output_schema = output_schema
+        self.trim_context = trim_context
+        self.retry = retry
+        self.fallback_models = (fallback_models,) if isinstance(fallback_models, str) else tuple(fallback_models)
+        self.keep_raw = keep_raw
+        self.base_url = base_url
+        self.model_settings = model_settings
+        self._check()
+        # A model's connections belong to the loop they were made on.
+        self._models: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Model]] = WeakKeyDictionary()
+
+    async def __call__(
+        self, state: AgentState, config: Mapping[str, Any] | None = None
+    ) -> list[Message] | dict[str, Any]:
+        """Ask the model once.
+
+        Returns:
+            The answer as a list of one message; a dict of ``context`` and ``context_summary`` where the context
+            manager wrote a new summary.
+
+        Raises:
+            GraphError: ``MISSING_EXTRA`` naming what to install; ``MODEL``, ``SYSTEM_PROMPT`` or ``INVALID_AGENT``.
+            NodeError: ``INVALID_OUTPUT`` if the answer does not fit ``output_schema``.
+        """
+        del config
+        sent = await self._trimmed(state)
+        message = await self._ask(sent)
+        if sent.context_summary == state.context_summary:
+            return [message]
+        return {"context": [message], _SUMMARY: sent.context_summary}
+
+    async def _ask(self, sent: AgentState) -> Message:
+        try:
+            from tenxgraph.core.graph.model_call import ModelCall, ask, unknown_settings
+            from tenxgraph.core.graph.model_response import to_message
+        except ImportError as error:
+            raise self._missing_extra(self.model, error) from error
+        unknown = unknown_settings(self.model_settings)
+        if unknown:
+            raise _invalid(unknown[0], self.model_settings[unknown[0]], "left out: no model has such a setting")
+        tools = self.tool_node.schemas() if self.tool_node is not None else []
+        call = ModelCall(
+            list(sent.context), self._system(sent), tools, self.output_schema, self.model_settings, self.retry
+        )
+        models = [partial(self._model, position) for position in range(1 + len(self.fallback_models))]
+        response, output = await ask(models, call)
+        return to_message(response, output, keep_raw=self.keep_raw)
+
+    def _system(self, sent: AgentState) -> str | None:
+        prompt = self.system_prompt or ""
+        parts = [fill_prompt(prompt, sent)] if prompt else []
+        if sent.context_summary and not names_field(prompt, _SUMMARY):
+            parts.append(f"What was said before, in short:\n{sent.context_summary}")
+        return "\n\n".join(parts) or None
+
+    async def _trimmed(self, state: AgentState) -> AgentState:
+        if not self.trim_context:
+            return state
+        task = find_task()
+        if task is None or task.context_manager is None:
+            logger.warning(
+                "trim_context=True, but the graph has no context manager: everything is sent. "
+                "Give one: StateGraph(…, context_manager=MessageContextManager())."
+            )
+            return state
+        trimmed: AgentState = await task.context_manager.atrim_context(state)
+        return trimmed
+
+    def _model(self, position: int) -> Model:
+        from tenxgraph.core.graph.model_call import find_model
+
+        known = self._models.setdefault(asyncio.get_running_loop(), {})
+        if position not in known:
+            name = (self.model, *self.fallback_models)[position]
+            try:
+                known[position] = find_model(name, self.base_url)
+            except ImportError as error:
+                raise self._missing_extra(name, error) from error
+        return known[position]
+
+    def _missing_extra(self, model: str | Model, error: ImportError) -> GraphError:
+        name = model if isinstance(model, str) else ""
+        provider = "openai" if self.base_url is not None else provider_name(name).partition(":")[0]
+        extra = next((each for each in _EXTRAS if provider.partition("-")[0] == each), "llm")
+        return GraphError(
+            f"Model {name!r} needs the extra {extra} ({error}): pip install 'tenxgraph[{extra}]'.",
+            error_code=MISSING_EXTRA,
+            context={"extra": extra, "model": name},
+        )
+
+    def _check(self) -> None:
+        checks: list[tuple[str, str, Callable[[Any], bool]]] = [
+            ("model", "a name, or a model object of pydantic-ai", _is_model),
+            ("system_prompt", "a text", lambda given: given is None or isinstance(given, str)),
+            ("tool_node", "a ToolNode", lambda given: given is None or isinstance(given, ToolNode)),
+            ("output_schema", "a pydantic model class", _is_schema),
+            ("retry", "a RetryPolicy", lambda given: given is None or isinstance(given, RetryPolicy)),
+            ("fallback_models", "a list of models", lambda given: all(map(_is_model, given))),
+        ]
+        for name, wanted, is_fine in checks:
+            if not is_fine(getattr(self, name)):
+                raise _invalid(name, getattr(self, name), wanted)
+
+
+def _is_model(given: Any) -> bool:
+    return bool(given) if isinstance(given, str) else hasattr(given, "request") and hasattr(given, "model_name")
+
+
+def _is_schema(given: Any) -> bool:
+    return given is None or (isinstance(given, type) and issubclass(given, BaseModel))
+
+
+def _invalid(name: str, value: Any, wanted: str) -> GraphError:
+    return GraphError(
+        f"Agent: {name} must be {wanted}, not {value!r}.", error_code="INVALID_AGENT", context={"argument": name}
+    )

@@ -1,0 +1,199 @@
+"""A frozen graph, ready to run."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from tenxgraph.core.exceptions import GraphError, InvalidInputError
+from tenxgraph.core.graph.definition import GraphDefinition
+from tenxgraph.core.graph.executors import DISTRIBUTED, IN_PROCESS, executor_class
+from tenxgraph.core.graph.mermaid import draw_mermaid
+from tenxgraph.core.graph.ports import Executor
+from tenxgraph.core.graph.run_handle import RunHandle
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.graph.state_snapshot import StateSnapshot
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.stream_chunk import StreamChunk
+from tenxgraph.settings import Settings
+from tenxgraph.utils.constants import ResponseGranularity
+
+StateT = TypeVar("StateT", bound=AgentState)
+Config = Mapping[str, Any]
+
+_LOW = ResponseGranularity.LOW
+
+
+@dataclass(frozen=True, slots=True)
+class DrawableGraph:
+    """A graph's shape, for people."""
+
+    definition: GraphDefinition[Any]
+
+    def draw_mermaid(self) -> str:
+        """Return the graph as a Mermaid flowchart."""
+        return draw_mermaid(self.definition)
+
+
+class CompiledGraph(Generic[StateT]):
+    """What ``StateGraph.compile()`` returns. It may be called from any thread, also from a running loop's own.
+
+    Args:
+        definition: The checked graph.
+        checkpointer: A store for the runs. None: Redis where ``redis_url`` or ``TENXGRAPH_REDIS_URL`` names one, else
+            the memory of this process.
+        redis_url: URL of the Redis that workers of this graph watch.
+        steps: How steps travel; ``task`` is one task of the queue per node.
+
+    Raises:
+        GraphError: ``INVALID_COMPILE`` for a value that means nothing.
+    """
+
+    def __init__(
+        self,
+        definition: GraphDefinition[StateT],
+        *,
+        checkpointer: Any = None,
+        redis_url: str | None = None,
+        steps: str = "task",
+    ) -> None:
+        if steps != "task":
+            raise _invalid("steps", steps, "'task'")
+        if checkpointer is not None and redis_url is not None:
+            raise _invalid("redis_url", redis_url, "left out beside a checkpointer, which names the store already")
+        if checkpointer is not None and not hasattr(checkpointer, "admit"):
+            raise _invalid("checkpointer", checkpointer, "a store such as tenxgraph.store.MemoryStore()")
+        self.definition: GraphDefinition[StateT] = definition
+        self._checkpointer = checkpointer
+        self._redis_url = redis_url
+
+    @property
+    def name(self) -> str:
+        """The graph's name."""
+        return self.definition.name
+
+    @cached_property
+    def _executor(self) -> Executor[StateT]:
+        settings = Settings.load()
+        url = self._redis_url or settings.redis_url
+        is_remote = url is not None if self._checkpointer is None else hasattr(self._checkpointer, "redis_url")
+        make = executor_class(DISTRIBUTED if is_remote else IN_PROCESS)
+        executor: Executor[StateT] = make(self.definition, settings=settings, store=self._checkpointer, redis_url=url)
+        return executor
+
+    def get_graph(self) -> DrawableGraph:
+        """Return the graph's shape: ``app.get_graph().draw_mermaid()``."""
+        return DrawableGraph(self.definition)
+
+    # -- run and wait
+
+    def invoke(self, input_data: Any, config: Config | None = None, response_granularity: str = _LOW) -> dict[str, Any]:
+        """Run until the graph ends or waits for a person.
+
+        Args:
+            input_data: ``{"messages": […], "state": {…}}`` starts a run; ``{"resume": answer}`` answers a waiting one;
+                None goes on with a failed, stopped or paused one. A state instance stands for its set fields.
+            config: ``thread_id``, ``user_id``, ``run_id``, ``recursion_limit``, ``timeout_s``, ``multitask_strategy``,
+                ``priority``, ``start_after_s``, and JSON-able keys of your own. It is never changed.
+            response_granularity: See :meth:`RunHandle.result`.
+
+        Returns:
+            See :meth:`RunHandle.result`, which also says what it raises.
+
+        Raises:
+            InvalidInputError: The input or config is wrong; nothing was written.
+        """
+        return self.submit(input_data, config).result(response_granularity=_granularity(response_granularity))
+
+    async def ainvoke(
+        self, input_data: Any, config: Config | None = None, response_granularity: str = _LOW
+    ) -> dict[str, Any]:
+        """Like :meth:`invoke`."""
+        granularity = _granularity(response_granularity)
+        handle = await self.asubmit(input_data, config)
+        return await handle.aresult(response_granularity=granularity)
+
+    def stream(
+        self, input_data: Any, config: Config | None = None, response_granularity: str = _LOW
+    ) -> Iterator[StreamChunk]:
+        """Run, and yield the events as they happen; the last is ``run_end``. See :meth:`RunHandle.stream`."""
+        granularity = _granularity(response_granularity)
+        return self.submit(input_data, config).stream(response_granularity=granularity)
+
+    async def astream(
+        self, input_data: Any, config: Config | None = None, response_granularity: str = _LOW
+    ) -> AsyncIterator[StreamChunk]:
+        """Like :meth:`stream`."""
+        granularity = _granularity(response_granularity)
+        handle = await self.asubmit(input_data, config)
+        async for chunk in handle.astream(response_granularity=granularity):
+            yield chunk
+
+    # -- in the background
+
+    def submit(self, input_data: Any, config: Config | None = None) -> RunHandle[StateT]:
+        """Start a run and return at once. Arguments as in :meth:`invoke`."""
+        return RunHandle(self._executor, self._executor.submit(input_data, config))
+
+    async def asubmit(self, input_data: Any, config: Config | None = None) -> RunHandle[StateT]:
+        """Like :meth:`submit`."""
+        return RunHandle(self._executor, await self._executor.asubmit(input_data, config))
+
+    def get_run(self, run_id: str) -> RunHandle[StateT]:
+        """Return a handle of a run that was started before, here or elsewhere.
+
+        Raises:
+            InvalidInputError: The store knows no such run.
+        """
+        return RunHandle(self._executor, self._executor.find(run_id))
+
+    async def aget_run(self, run_id: str) -> RunHandle[StateT]:
+        """Like :meth:`get_run`."""
+        return RunHandle(self._executor, await self._executor.afind(run_id))
+
+    # -- the thread
+
+    def get_state(self, config: Config, checkpoint: int | None = None) -> StateSnapshot[StateT]:
+        """Return a thread's state, now or at a checkpoint.
+
+        Raises:
+            InvalidInputError: There is no such thread or checkpoint.
+            ThreadOwnerError: The thread is another user's.
+        """
+        return self._executor.snapshot(config, checkpoint)
+
+    async def aget_state(self, config: Config, checkpoint: int | None = None) -> StateSnapshot[StateT]:
+        """Like :meth:`get_state`."""
+        return await self._executor.asnapshot(config, checkpoint)
+
+    def stop(self, config: Config) -> RunStatus | None:
+        """Ask the thread's active run to end after the step in flight; None when there is none."""
+        return self._executor.stop(config)
+
+    async def astop(self, config: Config) -> RunStatus | None:
+        """Like :meth:`stop`."""
+        return await self._executor.astop(config)
+
+    def close(self) -> None:
+        """Give back connections. Runs in a Redis store go on; the graph may be used again."""
+        if "_executor" in self.__dict__:
+            self._executor.close()
+
+    async def aclose(self) -> None:
+        """Like :meth:`close`."""
+        self.close()
+
+
+def _invalid(name: str, value: Any, wanted: str) -> GraphError:
+    return GraphError(f"compile(): {name} must be {wanted}, not {value!r}.", error_code="INVALID_COMPILE")
+
+
+def _granularity(value: str) -> str:
+    if value not in list(ResponseGranularity):
+        names = ", ".join(repr(str(name)) for name in ResponseGranularity)
+        raise _invalid_granularity(value, names)
+    return str(value)
+
+
+def _invalid_granularity(value: Any, names: str) -> GraphError:
+    return InvalidInputError(f"response_granularity is {value!r}: choose one of {names}.")

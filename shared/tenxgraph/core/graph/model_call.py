@@ -1,0 +1,185 @@
+"""Ask a model, and others in its place. Imported when a model is called: it needs the ``llm`` extra."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+from pydantic import BaseModel
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from tenxgraph.core.exceptions import GraphError, NodeError
+from tenxgraph.core.graph.model_request import to_request
+from tenxgraph.core.graph.model_response import OUTPUT_TOOL, read_output
+from tenxgraph.core.graph.retry_policy import RetryPolicy
+from tenxgraph.core.state.message import Message
+from tenxgraph.core.state.model_summary import provider_name
+
+logger = logging.getLogger(__name__)
+
+Answer: TypeAlias = tuple[ModelResponse, BaseModel | None]
+"""What a model answered, and the structured part of it if one was asked for."""
+
+_PASSING_STATUSES: Final = frozenset({408, 409, 425, 429})
+_OF_THE_MODEL: Final = (ModelAPIError, UnexpectedModelBehavior, NodeError)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """What a model is asked.
+
+    Attributes:
+        context: The conversation.
+        system: The system prompt.
+        tools: ``{name, description, parameters}`` of what it may call.
+        output_schema: What its answer must fit.
+        settings: pydantic-ai's ModelSettings.
+        retry: How often it is asked again where that may help.
+    """
+
+    context: Sequence[Message]
+    system: str | None
+    tools: Sequence[Mapping[str, Any]]
+    output_schema: type[BaseModel] | None
+    settings: Mapping[str, Any]
+    retry: RetryPolicy | None
+
+
+async def ask(models: Sequence[Callable[[], Model]], call: ModelCall) -> Answer:
+    """Ask the first model; the next where another model may do what one did not.
+
+    Raises:
+        GraphError: The model or its settings are wrong.
+        Exception: What the last model failed with; its notes say what the others failed with.
+    """
+    failures: list[Exception] = []
+    for position, find in enumerate(models, 1):
+        try:
+            return await _ask_patiently(find(), call)
+        except _OF_THE_MODEL as error:
+            failures.append(error)
+            if position == len(models):
+                _note_others(error, failures[:-1])
+                raise
+            logger.warning("model %d of %d failed, the next is asked: %s", position, len(models), error)
+        except UserError as error:
+            raise GraphError(f"The model cannot be asked: {error.message}", error_code="MODEL") from error
+    raise AssertionError("an agent has a model")
+
+
+async def _ask_patiently(model: Model, call: ModelCall) -> Answer:
+    messages = to_request(call.context, call.system, model.system)
+    attempt = 1
+    while True:
+        try:
+            return await _ask_once(model, messages, call)
+        except _OF_THE_MODEL as error:
+            if call.retry is None or not _may_pass(error) or not call.retry.retries(error, attempt):
+                raise
+            pause_s = max(call.retry.delay_s(attempt, model.model_name), getattr(error, "retry_after", None) or 0.0)
+            logger.info("model %s is asked again in %.1f s: %s", model.model_name, pause_s, error)
+            await asyncio.sleep(pause_s)
+            attempt += 1
+
+
+async def _ask_once(model: Model, messages: list[ModelMessage], call: ModelCall) -> Answer:
+    response = await model_request(
+        model,
+        messages,
+        model_settings=cast("ModelSettings", dict(call.settings)) or None,
+        model_request_parameters=_parameters(call),
+    )
+    return response, read_output(response, call.output_schema)
+
+
+def _may_pass(error: Exception) -> bool:
+    """Tell whether the same question may be answered in a while: not where the provider refused it for what it is."""
+    if isinstance(error, ModelHTTPError):
+        return error.status_code in _PASSING_STATUSES or error.status_code >= 500
+    return True
+
+
+def _note_others(error: Exception, others: Sequence[Exception]) -> None:
+    for other in others:
+        error.add_note(f"A model asked before failed too: {type(other).__name__}: {other}")
+
+
+def _parameters(call: ModelCall) -> ModelRequestParameters:
+    tools = [_definition(each) for each in call.tools]
+    if call.output_schema is None:
+        return ModelRequestParameters(function_tools=tools)
+    schema = call.output_schema.model_json_schema()
+    name, description = call.output_schema.__name__, call.output_schema.__doc__
+    final = ToolDefinition(
+        name=OUTPUT_TOOL,
+        parameters_json_schema=schema,
+        description=description or "Give the final answer.",
+        kind="output",
+    )
+    return ModelRequestParameters(
+        function_tools=tools,
+        output_mode="auto",  # as the model's profile says: JSON output, or a tool
+        output_object=OutputObjectDefinition(json_schema=schema, name=name, description=description),
+        output_tools=[final],
+    )
+
+
+def _definition(tool: Mapping[str, Any]) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool["name"], parameters_json_schema=dict(tool["parameters"]), description=tool["description"] or None
+    )
+
+
+def find_model(model: Any, base_url: str | None) -> Model:
+    """Return the model that a name stands for; a model object as it is.
+
+    Args:
+        model: ``gpt-…``, ``o…``, ``claude-…``, ``gemini-…``, ``provider:name``, or a model object of pydantic-ai.
+        base_url: An OpenAI-compatible server to ask, whatever the model is called.
+
+    Raises:
+        GraphError: ``MODEL`` if nobody knows it.
+        ImportError: The provider's package is not installed.
+    """
+    if isinstance(model, Model):
+        return model
+    if base_url is not None:
+        return _compatible(str(model), base_url)
+    try:
+        return infer_model(provider_name(str(model)))
+    except UserError as error:
+        raise GraphError(
+            f"Model {model!r} cannot be used: {error.message} Write provider:name, or give base_url for a server of "
+            "your own.",
+            error_code="MODEL",
+            context={"model": str(model)},
+        ) from error
+
+
+def _compatible(model: str, base_url: str) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    # Only our own prefix goes: servers have model names with colons, such as qwen3:8b.
+    return OpenAIChatModel(model.removeprefix("openai:"), provider=OpenAIProvider(base_url=base_url))
+
+
+def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
+    """Return the settings that no model knows; those of one provider carry its name in front."""
+    known = ModelSettings.__annotations__
+    return sorted(name for name in settings if name not in known and name.partition("_")[0] not in _PREFIXES)
+
+
+_PREFIXES: Final = frozenset(
+    {"anthropic", "bedrock", "cerebras", "cohere", "gateway", "google", "groq", "huggingface", "mistral", "ollama",
+     "openai", "openrouter", "xai", "zai"}
+)  # fmt: skip

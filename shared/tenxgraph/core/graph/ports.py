@@ -1,0 +1,112 @@
+"""What a compiled graph runs through: the port that executors fill in."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.graph.state_snapshot import StateSnapshot
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.stream_chunk import StreamChunk
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedRun:
+    """A run that the store took in.
+
+    Attributes:
+        after: Chunk id behind which this call's events begin; "" is the beginning.
+    """
+
+    run_id: str
+    thread_id: str
+    after: str = ""
+
+
+class Executor(Protocol[StateT]):
+    """Runs one compiled graph. Every call may come from any thread."""
+
+    def submit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
+        """Check the call and start, queue or resume a run.
+
+        Raises:
+            InvalidInputError: Before anything is written.
+            ThreadBusyError: Under the strategy ``reject``.
+            ThreadOwnerError: The thread is another user's.
+            InterruptConflictError: Nothing waits for the answer.
+        """
+        ...
+
+    async def asubmit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
+        """Like :meth:`submit`."""
+        ...
+
+    def find(self, run_id: str) -> SubmittedRun:
+        """Return a run by its id, or raise InvalidInputError."""
+        ...
+
+    async def afind(self, run_id: str) -> SubmittedRun:
+        """Like :meth:`find`."""
+        ...
+
+    def status(self, run_id: str) -> RunStatus:
+        """Return where the run stands."""
+        ...
+
+    async def astatus(self, run_id: str) -> RunStatus:
+        """Like :meth:`status`."""
+        ...
+
+    def follow(self, run: SubmittedRun, *, granularity: str, timeout_s: float | None) -> Iterator[StreamChunk]:
+        """Yield the run's events until it ends or waits. TimeoutError when ``timeout_s`` is over first."""
+        ...
+
+    def afollow(self, run: SubmittedRun, *, granularity: str, timeout_s: float | None) -> AsyncIterator[StreamChunk]:
+        """Like :meth:`follow`."""
+        ...
+
+    def result(self, run_id: str, granularity: str) -> dict[str, Any]:
+        """Return what a settled run gave, or raise what it failed with."""
+        ...
+
+    async def aresult(self, run_id: str, granularity: str) -> dict[str, Any]:
+        """Like :meth:`result`."""
+        ...
+
+    def snapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
+        """Return a thread's state."""
+        ...
+
+    async def asnapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
+        """Like :meth:`snapshot`."""
+        ...
+
+    def stop(self, config: Mapping[str, Any]) -> RunStatus | None:
+        """Ask the thread's active run to stop; None when there is none."""
+        ...
+
+    async def astop(self, config: Mapping[str, Any]) -> RunStatus | None:
+        """Like :meth:`stop`."""
+        ...
+
+    def stop_run(self, run_id: str) -> RunStatus | None:
+        """Ask one run to stop."""
+        ...
+
+    async def astop_run(self, run_id: str) -> RunStatus | None:
+        """Like :meth:`stop_run`."""
+        ...
+
+    def cancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+        """End one run now and fence its step in flight."""
+        ...
+
+    async def acancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+        """Like :meth:`cancel_run`."""
+        ...
+
+    def close(self) -> None:
+        """Give up what the executor holds; runs in the store stay."""
+        ...

@@ -1,0 +1,32 @@
+"""A thread's state at one checkpoint."""
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.state.agent_state import AgentState
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSnapshot(Generic[StateT]):
+    """What ``get_state()`` returns.
+
+    Attributes:
+        state: An own copy of the state, of the graph's state class.
+        checkpoint: Number of the version; grows over the whole thread.
+        step: Step of the run that wrote it.
+        next: Names of the nodes that run next, in plan order.
+        status: Of the run that wrote it: now for the newest checkpoint, then for an older one.
+        interrupts: Questions that wait for an answer, each ``{id, node, value, reason, response_schema}``.
+        created_at: Unix time in seconds, of the store's clock.
+    """
+
+    state: StateT
+    checkpoint: int
+    step: int
+    next: tuple[str, ...]
+    status: RunStatus
+    interrupts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    created_at: float = 0.0
