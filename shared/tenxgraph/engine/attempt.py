@@ -1,0 +1,348 @@
+"""One attempt at one task: claim, run, commit, advance, dispatch."""
+
+import contextvars
+import logging
+import secrets
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+from tenxgraph.core.exceptions import NodeError, NodeTimeoutError, TenxGraphError
+from tenxgraph.core.graph.node import Node
+from tenxgraph.core.graph.node_return import normalise
+from tenxgraph.core.graph.planner import resolve_targets
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.codec import EncodedUpdate
+from tenxgraph.engine.chunks import chunk, lines
+from tenxgraph.engine.grip import Grip, Hold, hold_by_asking
+from tenxgraph.engine.log import log_fields
+from tenxgraph.engine.patience import Insist, once
+from tenxgraph.engine.runtime import Runtime
+from tenxgraph.engine.state_cache import StateCache
+from tenxgraph.engine.step import (
+    PLAN_ADVANCE,
+    PLAN_RESUME,
+    PLAN_START,
+    AdvanceError,
+    error_event,
+    plan_advance,
+    plan_resume,
+    plan_start,
+    to_target,
+)
+from tenxgraph.engine.user_call import USER_FAULTS, CallTimedOutError, Steps, UserCall, drive
+from tenxgraph.engine.views import task_state
+from tenxgraph.store.base import (
+    Advance,
+    Claim,
+    Dispatch,
+    Interrupt,
+    Refusal,
+    Settlement,
+    Store,
+    TaskRef,
+    TaskStatus,
+)
+from tenxgraph.utils.ids import DerivedIds, id_source_scope
+from tenxgraph.utils.interrupt import Interrupted
+from tenxgraph.utils.task_context import TaskContext, task_scope
+from tenxgraph.wire import Arrival, Failure, RunConfig, Target, TaskUpdate
+
+logger = logging.getLogger(__name__)
+
+_Scope = Callable[[], AbstractContextManager[None]]
+_PLANS = {PLAN_START: plan_start, PLAN_RESUME: plan_resume}
+
+
+@contextmanager
+def _task_scope(task: TaskContext, ids: DerivedIds) -> Iterator[None]:
+    with task_scope(task), id_source_scope(ids):
+        yield
+
+
+def _no_note(run_id: str, error: BaseException) -> None:
+    """Nobody wants to know."""
+
+
+@dataclass(frozen=True)
+class AttemptRunner:
+    """Performs attempts at tasks of one graph against one store.
+
+    Attributes:
+        dispatch: Puts messages of next tasks where workers find them.
+        worker: Names this process in the store.
+        lease_ms: Of a claim.
+        note_failure: Told of the exception that fails a run, by run id.
+        insist: Makes those calls of the store on which a result in hand depends.
+        hold: Keeps a claim alive while user code runs; None where claims cannot end apart from this process.
+    """
+
+    runtime: Runtime[Any]
+    store: Store
+    dispatch: Callable[[Sequence[Dispatch]], None]
+    worker: str
+    lease_ms: int
+    cache: StateCache = field(default_factory=StateCache)
+    note_failure: Callable[[str, BaseException], None] = _no_note
+    watch_retry: Callable[[int], None] = lambda _delay_ms: None
+    insist: Insist = once
+    hold: Hold | None = None
+
+    @cached_property
+    def _hold(self) -> Hold:
+        return self.hold or hold_by_asking(self.store, self.lease_ms)
+
+    def perform(self, ref: TaskRef) -> Steps[str]:
+        """Do what a message asks for, if the store confirms it.
+
+        Returns:
+            One word for the log: what became of the attempt.
+        """
+        nonce = secrets.token_hex(8)
+        claim = self._claim(ref, nonce)
+        if isinstance(claim, Refusal):
+            logger.debug("refused: %s", claim.reason, extra=log_fields(ref))
+            return "refused"
+        self.cache.put(ref.thread_id, claim.image)
+        if claim.spec.node in (PLAN_START, PLAN_RESUME, PLAN_ADVANCE) and ref.task == "plan":
+            return (yield from self._perform_plan(claim))
+        return (yield from self._perform_node(claim))
+
+    def _claim(self, ref: TaskRef, nonce: str) -> Claim | Refusal:
+        started = chunk("task_start", step=ref.step, task=ref.task, attempt=ref.attempt) if ref.task != "plan" else b""
+        known = self.cache.get(ref.thread_id)
+        claim = partial(self.store.claim, ref, nonce, worker=self.worker, lease_ms=self.lease_ms)
+        return self.insist(lambda: claim(known=known, events=started))
+
+    # -- nodes
+
+    def _perform_node(self, claim: Claim) -> Steps[str]:
+        node = self.runtime.definition.nodes[claim.spec.node]
+        arrival = Arrival.from_json(claim.spec.body)
+        scope = self._scope(claim, node)
+        expire = partial(self._expire, claim, node)
+        try:
+            with self._hold(claim, self.runtime.timeout_s(node.name), expire) as grip:
+                returned = yield self._node_call(node, arrival, claim, scope, grip)
+                with scope():
+                    update = self._update(node, claim, arrival, returned)
+        except Interrupted as asked:
+            return self._ask(claim, asked)
+        except USER_FAULTS as error:
+            return (yield from self._fail(claim, node, error))
+        return (yield from self._commit(claim, update))
+
+    def _expire(self, claim: Claim, node: Node) -> str:
+        return drive(self._fail(claim, node, CallTimedOutError()))
+
+    def _scope(self, claim: Claim, node: Node) -> _Scope:
+        ref = claim.ref
+        answers = {
+            asked.id: asked.answer
+            for asked in claim.run.interrupts
+            if asked.task == ref.task and asked.answer is not None
+        }
+        emit = partial(self.store.emit, ref, claim.token)
+        task = TaskContext(ref.thread_id, ref.run_id, ref.step, ref.task, ref.attempt, node.name, answers, emit)
+        task.context_manager = self.runtime.definition.context_manager
+        task.container = self.runtime.definition.container
+        ids = DerivedIds(claim.run.origin, ref.step, ref.task, self.runtime.definition.container)
+        return partial(_task_scope, task, ids)
+
+    def _node_call(self, node: Node, arrival: Arrival, claim: Claim, scope: _Scope, grip: Grip) -> UserCall:
+        state: AgentState = task_state(
+            self.runtime, claim.image, claim.run, node.name, arrival.send, grip.stop_requested
+        )
+        config = RunConfig.from_json(claim.run.request).seen_by_nodes()
+        container = self.runtime.definition.container
+
+        async def call() -> Any:
+            with scope():
+                args, kwargs = await node.acall_args(state, config, container)
+                return await node.fn(*args, **kwargs)
+
+        def call_here() -> Any:
+            with scope():
+                args, kwargs = node.call_args(state, config, container)
+                return node.fn(*args, **kwargs)
+
+        fn = call if node.is_async else call_here
+        context, timeout_s = contextvars.copy_context(), self.runtime.timeout_s(node.name)
+        return UserCall(fn, node.is_async, context, timeout_s, grip.started)
+
+    def _update(self, node: Node, claim: Claim, arrival: Arrival, returned: Any) -> TaskUpdate:
+        place = f"node {node.name!r}"
+        result = normalise(returned)
+        codec = self.runtime.codec
+        fields = result.fields
+        if result.state is not None:
+            fields = codec.diff(claim.image, _overlay(arrival), result.state)
+        encoded = codec.validate_update(fields, place=place)
+        if not result.targets:
+            return TaskUpdate(encoded)
+        known = self.runtime.definition.nodes
+        chosen = resolve_targets(list(result.targets), None, known, condition=f"the goto of {place}")
+        return TaskUpdate(encoded, tuple(to_target(self.runtime, place, target) for target in chosen))
+
+    def _commit(self, claim: Claim, update: TaskUpdate) -> Steps[str]:
+        if not claim.alone or claim.ref.attempt > 1:
+            return (yield from self._commit_then_advance(claim, update))
+        try:
+            advance = yield from self._held(claim, plan_advance(self.runtime, claim, {claim.ref.task: update}))
+        except AdvanceError as error:
+            return self._commit_then_fail(claim, update, error)
+        return self._write(claim, advance, _task_end(claim))
+
+    def _commit_then_advance(self, claim: Claim, update: TaskUpdate) -> Steps[str]:
+        plan = self._hand_in(claim, update)
+        return "committed" if plan is None else (yield from self._perform_plan(plan))
+
+    def _commit_then_fail(self, claim: Claim, update: TaskUpdate, error: AdvanceError) -> str:
+        plan = self._hand_in(claim, update)
+        return "fenced" if plan is None else self._fail_plan(plan, error)
+
+    def _hand_in(self, claim: Claim, update: TaskUpdate) -> Claim | None:
+        commit = partial(self.store.commit, claim.ref, claim.token, update.to_json())
+        committed = self.insist(lambda: commit(lease_ms=self.lease_ms, events=_task_end(claim)))
+        self.dispatch(committed.dispatch)
+        if not committed.accepted:
+            logger.info("fenced before commit", extra=log_fields(claim.ref))
+        return committed.plan
+
+    # -- plans
+
+    def _perform_plan(self, claim: Claim) -> Steps[str]:
+        try:
+            if claim.spec.node == PLAN_ADVANCE:
+                updates = {task: TaskUpdate.from_json(update) for task, update in claim.updates.items()}
+                planned = plan_advance(self.runtime, claim, updates)
+            else:
+                planned = _PLANS[claim.spec.node](self.runtime, claim)
+            advance = yield from self._held(claim, planned)
+        except AdvanceError as error:
+            return self._fail_plan(claim, error)
+        return self._write(claim, advance)
+
+    def _held(self, claim: Claim, planned: Steps[Advance]) -> Steps[Advance]:
+        """Routers and reducers are user code: they may take their time."""
+        expire = partial(self._expire_plan, claim)
+        with self._hold(claim, self.runtime.default_timeout_s, expire):
+            return (yield from planned)
+
+    def _expire_plan(self, claim: Claim) -> str:
+        error = AdvanceError("routing")
+        error.__cause__ = CallTimedOutError("a condition or a reducer does not return")
+        return self._fail_plan(claim, error)
+
+    def _write(self, claim: Claim, advance: Advance, *before: bytes) -> str:
+        if before:
+            advance = replace(advance, events=lines([*before, advance.events]))
+        advanced = self.insist(lambda: self.store.advance(claim.ref, claim.token, advance))
+        if not advanced.accepted:
+            logger.info("fenced before advance", extra=log_fields(claim.ref))
+            return "fenced"
+        self.cache.advance(claim.ref.thread_id, claim.image, advance)
+        self.dispatch(advanced.dispatch)
+        return "advanced"
+
+    def _fail_plan(self, claim: Claim, error: AdvanceError) -> str:
+        cause = error.__cause__ or error
+        place = f"advance:{error.place}"
+        failure = _failure(place, claim.ref.attempt, cause, f"{place} failed after step {claim.ref.step}: ")
+        self.note_failure(claim.ref.run_id, cause)
+        return self._settle(claim, _failed(failure, claim), "failed")
+
+    # -- what is no update
+
+    def _settle(self, claim: Claim, settlement: Settlement, outcome: str) -> str:
+        settled = self.insist(lambda: self.store.settle(claim.ref, claim.token, settlement))
+        self.dispatch(settled.dispatch)
+        return outcome if settled.accepted else "fenced"
+
+    def _ask(self, claim: Claim, asked: Interrupted) -> str:
+        interrupts = tuple(Interrupt(question.id, claim.ref.task, question.body) for question in asked.questions)
+        events = [
+            chunk(
+                "interrupt",
+                step=claim.ref.step,
+                node=claim.spec.node,
+                task=claim.ref.task,
+                attempt=claim.ref.attempt,
+                data={"id": question.id},
+            )
+            for question in asked.questions
+        ]
+        settlement = Settlement(TaskStatus.WAITING, interrupts=interrupts, events=lines(events))
+        return self._settle(claim, settlement, "waiting")
+
+    def _fail(self, claim: Claim, node: Node, error: BaseException) -> Steps[str]:
+        error = _as_timeout(error, claim, self.runtime.timeout_s(node.name))
+        failure = _failure(node.name, claim.ref.attempt, error, f"node {node.name!r} failed: ")
+        retry = node.policies.retry
+        if retry is not None and retry.retries(error, claim.ref.attempt):
+            return self._retry(claim, failure, retry.delay_s(claim.ref.attempt, claim.token))
+        if node.policies.on_error is not None:
+            handled = TaskUpdate(EncodedUpdate({}), (Target(node.policies.on_error),))
+            return (yield from self._commit(claim, handled))
+        self.note_failure(claim.ref.run_id, error)
+        logger.warning("failed: %s", failure.message, extra=log_fields(claim.ref))
+        return self._settle(claim, _failed(failure, claim), "failed")
+
+    def _retry(self, claim: Claim, failure: Failure, delay_s: float) -> str:
+        delay_ms = round(delay_s * 1000)
+        event = chunk(
+            "task_retry",
+            step=claim.ref.step,
+            node=claim.spec.node,
+            task=claim.ref.task,
+            attempt=claim.ref.attempt,
+            data={"delay_s": delay_s, "message": failure.message},
+        )
+        settlement = Settlement(TaskStatus.RETRY_WAIT, delay_ms, "retry_wait", failure.to_json(), events=event)
+        outcome = self._settle(claim, settlement, "retry_wait")
+        self.watch_retry(delay_ms)
+        return outcome
+
+
+def _overlay(arrival: Arrival) -> EncodedUpdate | None:
+    return None if arrival.send is None else EncodedUpdate.from_json(arrival.send.encode())
+
+
+def _task_end(claim: Claim) -> bytes:
+    ref = claim.ref
+    return chunk("task_end", step=ref.step, node=claim.spec.node, task=ref.task, attempt=ref.attempt)
+
+
+def _as_timeout(error: BaseException, claim: Claim, timeout_s: float | None) -> BaseException:
+    if not isinstance(error, CallTimedOutError):
+        return error
+    node, attempt = claim.spec.node, claim.ref.attempt
+    return NodeTimeoutError(
+        f"node {node!r} took longer than its timeout_s of {timeout_s:g} s: raise timeout_s, or make it quicker.",
+        node=node,
+        attempt=attempt,
+    )
+
+
+def _failure(node: str, attempt: int, error: BaseException, prefix: str) -> Failure:
+    timed_out = isinstance(error, NodeTimeoutError)
+    kind = NodeTimeoutError if timed_out else NodeError
+    text = error.message if isinstance(error, TenxGraphError) else f"{type(error).__name__}: {error}"
+    context: Mapping[str, Any] = error.context if isinstance(error, TenxGraphError) else {}
+    return Failure(
+        error=kind.__name__,
+        message=text if timed_out else prefix + text,
+        code=error.error_code if isinstance(error, TenxGraphError) else kind.default_code,
+        node=node,
+        attempt=attempt,
+        cause=f"{type(error).__module__}.{type(error).__qualname__}",
+        traceback="".join(traceback.format_exception(error, limit=-6)),
+        context=dict(context),
+    )
+
+
+def _failed(failure: Failure, claim: Claim) -> Settlement:
+    return Settlement(TaskStatus.FAILED, error=failure.to_json(), events=error_event(failure, claim.ref.step))

@@ -1,0 +1,50 @@
+"""Stream chunks on their way into the store, and out of it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.stream_chunk import StreamChunk
+from tenxgraph.store.base import StoredEvents
+
+
+def chunk(event: str, *, message: bytes | None = None, **fields: Any) -> bytes:
+    """One event as a JSON line; ``message`` is JSON already."""
+    kept = {name: value for name, value in fields.items() if value is not None}
+    if message is not None:
+        kept["message"] = orjson.Fragment(message)
+    return orjson.dumps({"event": event, **kept})
+
+
+def lines(chunks: Iterable[bytes]) -> bytes:
+    """Chunks as the store takes them."""
+    return b"\n".join(chunks)
+
+
+def read_chunks(
+    stored: StoredEvents, *, thread_id: str, run_id: str, state_type: type[AgentState]
+) -> Iterator[StreamChunk]:
+    """Read one append back. The id of a chunk is ``<id of the append>.<position in it>``."""
+    for position, line in enumerate(stored.body.split(b"\n")):
+        read = StreamChunk.model_validate_json(line, context={"state_type": state_type})
+        read.id = f"{stored.id}.{position}"
+        read.thread_id, read.run_id, read.timestamp = thread_id, run_id, stored.at_ms / 1000
+        yield read
+
+
+def just_before(chunk_id: str) -> str:
+    """Return the store's id behind which the append of this chunk is read again; ``""`` is the beginning."""
+    stored = chunk_id.rpartition(".")[0]
+    if not stored:
+        return ""
+    at, _, number = stored.partition("-")
+    return f"{at}-{int(number) - 1}" if int(number) else f"{int(at) - 1}-{2**64 - 1}"
+
+
+def order(chunk_id: str) -> tuple[int, int, int]:
+    """Return a key by which chunks of one run sort as they happened."""
+    stored, _, position = chunk_id.rpartition(".")
+    at, _, number = stored.partition("-")
+    return (int(at), int(number), int(position)) if stored else (-1, 0, 0)

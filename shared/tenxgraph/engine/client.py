@@ -1,0 +1,413 @@
+"""The client's side of a graph on a store: submit, follow, results, people's requests. Executors are made of it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from pydantic_core import to_json
+
+from tenxgraph.core.exceptions import (
+    GraphError,
+    InterruptConflictError,
+    InvalidInputError,
+    ThreadBusyError,
+    ThreadOwnerError,
+)
+from tenxgraph.core.graph.ports import SubmittedRun
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.graph.state_snapshot import StateSnapshot
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
+from tenxgraph.engine.answers import match_answers
+from tenxgraph.engine.call import Call, new_run, read_call, read_config
+from tenxgraph.engine.follow import Follower
+from tenxgraph.engine.patience import ainsist, insist
+from tenxgraph.engine.results import build_result, raise_for
+from tenxgraph.engine.runtime import Runtime
+from tenxgraph.engine.snapshots import build_snapshot, state_at
+from tenxgraph.engine.user_call import node_loop
+from tenxgraph.store.base import (
+    Admission,
+    AdmissionOutcome,
+    Dispatch,
+    InputKind,
+    Resume,
+    RunView,
+    Store,
+    ThreadView,
+    WaitKind,
+)
+from tenxgraph.wire import Failure
+
+StateT = TypeVar("StateT", bound=AgentState)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+POLL_S = 5.0
+"""How long one wait for events lasts before the follower looks whether the run still lives."""
+
+OUTAGE_S = 300.0
+"""How long somebody who waits for a run puts up with a store that is away."""
+
+_BEHIND_ALL = 2**31
+
+
+def _no_cause(run_id: str) -> BaseException | None:
+    del run_id
+    return None
+
+
+class EngineClient(Generic[StateT]):
+    """Runs a graph through a store and whatever takes its messages.
+
+    Args:
+        runtime: The graph.
+        store: Where its threads live.
+        dispatch: Puts messages where workers find them.
+        recursion_limit: For configs that name none.
+        does_io: Whether store calls wait on a network; then async methods make them on a thread.
+        cause_of: Run id → exception that failed it, where this process knows.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime[StateT],
+        store: Store,
+        dispatch: Callable[[Sequence[Dispatch]], None],
+        *,
+        recursion_limit: int,
+        does_io: bool,
+        cause_of: Callable[[str], BaseException | None] = _no_cause,
+    ) -> None:
+        self.runtime: Runtime[StateT] = runtime
+        self.store: Store = store
+        self._dispatch = dispatch
+        self._recursion_limit = recursion_limit
+        self._does_io = does_io
+        self._cause_of = cause_of
+
+    async def _call(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(fn, *args, **kwargs) if self._does_io else fn(*args, **kwargs)
+
+    # -- submit
+
+    def submit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
+        """See :meth:`Executor.submit`."""
+        call = read_call(self.runtime, input_data, config, recursion_limit=self._recursion_limit)
+        if call.resume is not None:
+            return self._answer(call)
+        if call.kind is InputKind.MESSAGE and not call.has_messages:
+            self._refuse_fresh_thread(call)
+        admission = self.store.admit(new_run(self.runtime, call))
+        self._dispatch(admission.dispatch)
+        return self._admitted(call, admission)
+
+    async def asubmit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
+        """See :meth:`Executor.asubmit`."""
+        return await self._call(self.submit, input_data, config)
+
+    def _refuse_fresh_thread(self, call: Call) -> None:
+        if self.store.thread(call.config.thread_id) is None:
+            raise InvalidInputError(
+                f"Thread {call.config.thread_id!r} is new and the input has no messages: begin with one.",
+                context={"thread_id": call.config.thread_id},
+            )
+
+    def _admitted(self, call: Call, admission: Admission) -> SubmittedRun:
+        config, outcome = call.config, admission.outcome
+        if outcome is AdmissionOutcome.WAITING:
+            return self._take_up(call, admission.holder)
+        if refuse := _REFUSALS.get(outcome):
+            raise refuse(call, admission.holder)
+        return SubmittedRun(config.run_id, config.thread_id)
+
+    # -- resume
+
+    def _take_up(self, call: Call, run_id: str) -> SubmittedRun:
+        """A message, or nothing, for a run that waits: only a pause takes it."""
+        run = self._run(run_id)
+        if run.wait == WaitKind.QUESTION:
+            waiting = ", ".join(repr(asked.id) for asked in run.interrupts if asked.answer is None)
+            raise InvalidInputError(
+                f"Run {run_id!r} on thread {run.thread_id!r} waits for an answer to {waiting}: "
+                'call with {"resume": answer}. Nothing was changed.',
+                context={"run_id": run_id, "thread_id": run.thread_id},
+            )
+        return self._resume(call, run, {})
+
+    def _answer(self, call: Call) -> SubmittedRun:
+        assert call.resume is not None
+        run = self._waiting_run(call)
+        if run.wait != WaitKind.QUESTION and run.status is RunStatus.WAITING:
+            return self._resume(call, run, {})
+        if call.update is not None:
+            raise InvalidInputError(
+                f'Run {run.run_id!r} waits for an answer: {{"resume": …}} goes alone, without messages and state.',
+                context={"run_id": run.run_id},
+            )
+        answers = match_answers(run, call.resume[0])
+        return self._resume(call, run, {name: to_json(answer) for name, answer in answers.items()})
+
+    def _waiting_run(self, call: Call) -> RunView:
+        thread = self.store.thread(call.config.thread_id)
+        if thread is not None:
+            self._check_access(thread, call.config.user_id)
+        run = self.store.run(thread.active) if thread is not None and thread.active else None
+        if run is None or run.status not in (RunStatus.WAITING, RunStatus.RUNNING):
+            raise _nothing_waits(call)
+        return run
+
+    def _resume(self, call: Call, run: RunView, answers: Mapping[str, bytes]) -> SubmittedRun:
+        update = b"" if call.update is None else call.update.to_json()
+        resumed = self.store.resume(Resume(run.thread_id, run.run_id, call.config.run_id, answers, update))
+        if not resumed.accepted:
+            raise _nothing_waits(call)
+        self._dispatch(resumed.dispatch)
+        after = f"{resumed.after}.{_BEHIND_ALL}" if resumed.after else ""
+        return SubmittedRun(run.run_id, run.thread_id, after)
+
+    # -- look
+
+    def _run(self, run_id: str) -> RunView:
+        run = self.store.run(run_id)
+        if run is None or run.graph != self.runtime.name:
+            raise InvalidInputError(
+                f"Graph {self.runtime.name!r} has no run {run_id!r} in this store: check the id, and the store.",
+                context={"run_id": run_id},
+            )
+        return run
+
+    def find(self, run_id: str) -> SubmittedRun:
+        """See :meth:`Executor.find`."""
+        return SubmittedRun(run_id, self._run(run_id).thread_id)
+
+    async def afind(self, run_id: str) -> SubmittedRun:
+        """See :meth:`Executor.afind`."""
+        return await self._call(self.find, run_id)
+
+    def status(self, run_id: str) -> RunStatus:
+        """See :meth:`Executor.status`."""
+        return self._run(run_id).status
+
+    async def astatus(self, run_id: str) -> RunStatus:
+        """See :meth:`Executor.astatus`."""
+        return await self._call(self.status, run_id)
+
+    def result(self, run_id: str, granularity: str) -> dict[str, Any]:
+        """See :meth:`Executor.result`."""
+        pause = partial(_pause, _Patience(None))
+        run = insist(partial(self._run, run_id), pause)
+        raise_for(run, self._cause_of(run_id))
+        return insist(partial(build_result, self.runtime, self.store, run, granularity), pause)
+
+    async def aresult(self, run_id: str, granularity: str) -> dict[str, Any]:
+        """See :meth:`Executor.aresult`."""
+        return await self._call(self.result, run_id, granularity)
+
+    def snapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
+        """See :meth:`Executor.snapshot`."""
+        return build_snapshot(self.runtime, self.store, self._thread(config), checkpoint)
+
+    async def asnapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
+        """See :meth:`Executor.asnapshot`."""
+        return await self._call(self.snapshot, config, checkpoint)
+
+    def _thread(self, config: Mapping[str, Any]) -> ThreadView:
+        checked = read_config(config, recursion_limit=self._recursion_limit)
+        thread = self.store.thread(checked.thread_id) if "thread_id" in config else None
+        if thread is None:
+            raise InvalidInputError(
+                f"There is no thread {config.get('thread_id')!r} in this store: name one in config['thread_id'].",
+                context={"thread_id": config.get("thread_id")},
+            )
+        self._check_access(thread, checked.user_id)
+        return thread
+
+    def _check_access(self, thread: ThreadView, user_id: str) -> None:
+        if thread.user_id != user_id:
+            raise _other_owner(thread.thread_id, user_id)
+        if thread.graph != self.runtime.name:
+            raise _other_graph(thread.thread_id, thread.graph, self.runtime.name)
+
+    # -- follow
+
+    def _follower(self, run: SubmittedRun, granularity: str, patience: "_Patience") -> Follower:
+        # Inside the follower, so that what it took from a batch is not lost with the call.
+        status = partial(insist, partial(self.status, run.run_id), partial(_pause, patience))
+        return Follower(run, granularity, self.runtime.definition.state_class, status)
+
+    def follow(self, run: SubmittedRun, *, granularity: str, timeout_s: float | None) -> Iterator[StreamChunk]:
+        """See :meth:`Executor.follow`."""
+        _refuse_on_node_loop()
+        patience = _Patience(timeout_s, run)
+        follower, pause = self._follower(run, granularity, patience), partial(_pause, patience)
+        while not follower.is_over:
+            read = partial(self.store.events, run.thread_id, run.run_id, follower.position)
+            batch = insist(partial(read, timeout_s=patience.left_s()), pause)
+            patience.renew()
+            for chunk in follower.feed(batch):
+                yield insist(partial(self._with_state, chunk), pause)
+
+    async def afollow(
+        self, run: SubmittedRun, *, granularity: str, timeout_s: float | None
+    ) -> AsyncIterator[StreamChunk]:
+        """See :meth:`Executor.afollow`."""
+        patience = _Patience(timeout_s, run)
+        follower, pause = self._follower(run, granularity, patience), partial(_pause, patience)
+        while not follower.is_over:
+            read = partial(self.store.aevents, run.thread_id, run.run_id, follower.position)
+            batch = await ainsist(partial(read, timeout_s=patience.left_s()), partial(_apause, patience))
+            patience.renew()
+            for chunk in await self._call(list, follower.feed(batch)):
+                yield await self._call(insist, partial(self._with_state, chunk), pause)
+
+    def _with_state(self, chunk: StreamChunk) -> StreamChunk:
+        if chunk.event is StreamEvent.STATE:
+            chunk.state = state_at(self.runtime, self.store, chunk.thread_id, chunk.data["checkpoint"])
+        return chunk
+
+    # -- stop and cancel
+
+    def stop(self, config: Mapping[str, Any]) -> RunStatus | None:
+        """See :meth:`Executor.stop`."""
+        thread = self._thread(config)
+        return self._stop(thread.thread_id, thread.active) if thread.active else None
+
+    async def astop(self, config: Mapping[str, Any]) -> RunStatus | None:
+        """See :meth:`Executor.astop`."""
+        return await self._call(self.stop, config)
+
+    def stop_run(self, run_id: str) -> RunStatus | None:
+        """See :meth:`Executor.stop_run`."""
+        return self._stop(self._run(run_id).thread_id, run_id)
+
+    async def astop_run(self, run_id: str) -> RunStatus | None:
+        """See :meth:`Executor.astop_run`."""
+        return await self._call(self.stop_run, run_id)
+
+    def _stop(self, thread_id: str, run_id: str) -> RunStatus | None:
+        answer = self.store.stop(thread_id, run_id, events=b"")
+        self._dispatch(answer.dispatch)
+        return answer.status
+
+    def cancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+        """See :meth:`Executor.cancel_run`."""
+        failure = Failure("RunCancelledError", f"cancelled: {reason}", "RUN_CANCELLED")
+        thread_id = self._run(run_id).thread_id
+        answer = self.store.cancel(thread_id, run_id, reason=reason, error=failure.to_json(), events=b"")
+        self._dispatch(answer.dispatch)
+        return answer.status
+
+    async def acancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+        """See :meth:`Executor.acancel_run`."""
+        return await self._call(self.cancel_run, run_id, reason)
+
+    def close(self) -> None:
+        """See :meth:`Executor.close`."""
+        self.store.close()
+
+
+def _refuse_on_node_loop() -> None:
+    """All async nodes share this loop: waiting on it would wait for itself."""
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if here is node_loop():
+        raise GraphError(
+            "A sync call inside an async node would block the loop that it waits for: use await app.ainvoke(…) there.",
+            error_code="SYNC_ON_NODE_LOOP",
+        )
+
+
+class _Patience:
+    """How long a caller goes on waiting: for its run, and for a store that is away."""
+
+    def __init__(self, timeout_s: float | None, run: SubmittedRun | None = None) -> None:
+        self._run = run
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self.renew()
+
+    def renew(self) -> None:
+        """The store answered."""
+        self._outage_ends = time.monotonic() + OUTAGE_S
+
+    def left_s(self) -> float:
+        """How long the next wait may take; TimeoutError when the time is over."""
+        if self._deadline is None:
+            return POLL_S
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            run = self._run
+            name = f"Run {run.run_id!r} on thread {run.thread_id!r}" if run else "The run"
+            raise TimeoutError(f"{name} has not ended in time; it goes on.")
+        return min(left_s, POLL_S)
+
+    def is_left(self) -> bool:
+        """Whether the store may be away for longer."""
+        return time.monotonic() < self._outage_ends
+
+
+def _pause(patience: _Patience, wanted_s: float) -> bool:
+    time.sleep(min(wanted_s, patience.left_s()))
+    return patience.is_left()
+
+
+async def _apause(patience: _Patience, wanted_s: float) -> bool:
+    await asyncio.sleep(min(wanted_s, patience.left_s()))
+    return patience.is_left()
+
+
+def _nothing_waits(call: Call) -> InterruptConflictError:
+    return InterruptConflictError(
+        f"Nothing waits for this answer on thread {call.config.thread_id!r}: it was answered before, or never asked.",
+        context={"thread_id": call.config.thread_id},
+    )
+
+
+def _other_owner(thread_id: str, user_id: str) -> ThreadOwnerError:
+    return ThreadOwnerError(
+        f"Thread {thread_id!r} belongs to another user than {user_id!r}: use that user's user_id, or another thread.",
+        context={"thread_id": thread_id},
+    )
+
+
+def _other_graph(thread_id: str, holder: str, graph: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Thread {thread_id!r} belongs to graph {holder!r}, not to {graph!r}: use another thread_id, or that graph.",
+        context={"thread_id": thread_id, "graph": holder},
+    )
+
+
+def _run_id_taken(call: Call, holder: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"run_id {call.config.run_id!r} was used on thread {holder!r} with another thread, input or config: "
+        "a run_id names one run for ever; take a new one.",
+        context={"run_id": call.config.run_id, "thread_id": holder},
+    )
+
+
+def _busy(call: Call, holder: str) -> ThreadBusyError:
+    return ThreadBusyError(
+        f"Run {holder!r} is active on thread {call.config.thread_id!r}: wait for it, or enqueue behind it.",
+        context={"thread_id": call.config.thread_id, "run_id": holder},
+    )
+
+
+def _nothing_to_continue(call: Call, holder: str) -> InvalidInputError:
+    del holder
+    return InvalidInputError(
+        f"Thread {call.config.thread_id!r} has no failed, stopped or paused run to continue: pass messages.",
+        context={"thread_id": call.config.thread_id},
+    )
+
+
+_REFUSALS: dict[AdmissionOutcome, Callable[[Call, str], Exception]] = {
+    AdmissionOutcome.RUN_ID_TAKEN: _run_id_taken,
+    AdmissionOutcome.OTHER_OWNER: lambda call, _: _other_owner(call.config.thread_id, call.config.user_id),
+    AdmissionOutcome.OTHER_GRAPH: lambda call, holder: _other_graph(call.config.thread_id, holder, "this graph"),
+    AdmissionOutcome.BUSY: _busy,
+    AdmissionOutcome.NOTHING_TO_CONTINUE: _nothing_to_continue,
+}

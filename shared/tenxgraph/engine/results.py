@@ -1,0 +1,132 @@
+"""What a settled run gave, in the caller's granularity; or the error it ended with."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import from_json
+
+from tenxgraph.core.exceptions import (
+    GraphRecursionError,
+    NodeError,
+    NodeTimeoutError,
+    RunCancelledError,
+    RunTimeoutError,
+    TenxGraphError,
+)
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.state.image import ItemLog, StateImage
+from tenxgraph.core.state.message import Message, TokenUsages
+from tenxgraph.engine.runtime import Runtime
+from tenxgraph.engine.step import CONTEXT
+from tenxgraph.engine.views import run_state
+from tenxgraph.store.base import Interrupt, RunView, Store
+from tenxgraph.utils.constants import ResponseGranularity
+from tenxgraph.wire import Base, Checkpointed, Failure, Frontier
+
+_GOOD = frozenset({RunStatus.COMPLETED, RunStatus.WAITING, RunStatus.STOPPED})
+
+
+def build_result(runtime: Runtime[Any], store: Store, run: RunView, granularity: str) -> dict[str, Any]:
+    """Return the result of a completed, waiting or stopped run."""
+    image = store.image(run.thread_id, run.version)
+    messages = _messages(runtime, store, run, image)
+    result: dict[str, Any] = {
+        "messages": messages,
+        "token_usage": total_usage(messages),
+        "status": run.status,
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "interrupts": open_interrupts(run.interrupts),
+    }
+    if granularity == ResponseGranularity.LOW:
+        return result
+    state = run_state(runtime, image, run, last_nodes(store, run))
+    if granularity == ResponseGranularity.PARTIAL:
+        return {**result, "context": list(state.context), "summary": state.context_summary}
+    return {**result, "state": state}
+
+
+def last_nodes(store: Store, run: RunView) -> tuple[str, ...]:
+    """Nodes of the step that wrote the run's newest version."""
+    point = store.checkpoint(run.thread_id, run.version)
+    return Checkpointed.from_json(point.meta).ran if point and point.meta else ()
+
+
+def open_interrupts(interrupts: Sequence[Interrupt]) -> list[dict[str, Any]]:
+    """The questions that wait, as callers see them."""
+    return [{"id": asked.id, **from_json(asked.body)} for asked in interrupts if asked.answer is None]
+
+
+def total_usage(messages: Sequence[Message]) -> TokenUsages | None:
+    """The sum of the messages' token usage; None when none has any."""
+    used = [message.usages for message in messages if message.usages is not None]
+    if not used:
+        return None
+    return TokenUsages(**{name: sum(getattr(usage, name) or 0 for usage in used) for name in TokenUsages.model_fields})
+
+
+def _messages(runtime: Runtime[Any], store: Store, run: RunView, image: StateImage) -> list[Message]:
+    """The last user message, and what the run added behind it."""
+    context = runtime.codec.log(image, CONTEXT)
+    base = Frontier.from_json(run.plan).base
+    if base is None:
+        return []
+    before, added = _split(runtime, store, run, context, base)
+    asked = _last_user_message(runtime, before)
+    new = [runtime.codec.decode_item(CONTEXT, item) for item in added]
+    return [asked, *new] if asked is not None else new
+
+
+def _split(
+    runtime: Runtime[Any], store: Store, run: RunView, context: ItemLog, base: Base
+) -> tuple[ItemLog, Sequence[bytes]]:
+    if context.gen == base.gen:
+        return context.view(base.length), context[base.length :]
+    old = runtime.codec.log(store.image(run.thread_id, base.version), CONTEXT)
+    known = set(old)
+    return old, [item for item in context if item not in known]
+
+
+def _last_user_message(runtime: Runtime[Any], log: ItemLog) -> Message | None:
+    for position in range(log.length - 1, -1, -1):
+        message: Message = runtime.codec.decode_item(CONTEXT, log[position : position + 1][0])
+        if message.role == "user":
+            return message
+    return None
+
+
+def raise_for(run: RunView, cause: BaseException | None) -> None:
+    """Raise what a run that ended badly ended with.
+
+    Args:
+        run: As settled.
+        cause: What user code raised, where this process knows it.
+    """
+    if run.status in _GOOD:
+        return
+    raise _error(run) from cause
+
+
+def _error(run: RunView) -> TenxGraphError:
+    where = {"run_id": run.run_id, "thread_id": run.thread_id}
+    if run.status is RunStatus.CANCELLED:
+        reason = run.reason or "no reason given"
+        return RunCancelledError(
+            f"Run {run.run_id!r} was cancelled: {reason}.", context={**where, "reason": run.reason}
+        )
+    if run.status is RunStatus.TIMED_OUT:
+        return RunTimeoutError(
+            f"Run {run.run_id!r} on thread {run.thread_id!r} took longer than its timeout_s: raise it in the config.",
+            context=where,
+        )
+    if not run.error:
+        return NodeError(f"Run {run.run_id!r} is {run.status}: {run.reason}.", context=where)
+    return _from_failure(Failure.from_json(run.error), where)
+
+
+def _from_failure(failure: Failure, where: dict[str, str]) -> TenxGraphError:
+    context = {**failure.context, **where, "cause": failure.cause, "traceback": failure.traceback}
+    if failure.error == GraphRecursionError.__name__:
+        return GraphRecursionError(failure.message, error_code=failure.code, context=context)
+    kind = NodeTimeoutError if failure.error == NodeTimeoutError.__name__ else NodeError
+    return kind(failure.message, node=failure.node, attempt=failure.attempt, error_code=failure.code, context=context)

@@ -1,0 +1,80 @@
+"""A thread's state at a checkpoint, as callers see it."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+from tenxgraph.core.exceptions import InvalidInputError
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.graph.state_snapshot import StateSnapshot
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.engine.results import open_interrupts
+from tenxgraph.engine.runtime import Runtime
+from tenxgraph.engine.views import run_state
+from tenxgraph.store.base import Checkpoint, RunView, Store, ThreadView, WaitKind
+from tenxgraph.wire import Checkpointed
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+
+def build_snapshot(
+    runtime: Runtime[StateT], store: Store, thread: ThreadView, checkpoint: int | None
+) -> StateSnapshot[StateT]:
+    """Return the snapshot of a checkpoint, by default the newest.
+
+    Raises:
+        InvalidInputError: The thread has no such checkpoint.
+    """
+    number = thread.version.number if checkpoint is None else checkpoint
+    point = store.checkpoint(thread.thread_id, number)
+    if point is None and (checkpoint is not None or number):
+        raise InvalidInputError(
+            f"Thread {thread.thread_id!r} has no checkpoint {checkpoint!r}; the newest is {thread.version.number}.",
+            context={"thread_id": thread.thread_id, "checkpoint": checkpoint},
+        )
+    newest = number == thread.version.number
+    run = store.run(_run_id(thread, point, newest))
+    return _snapshot(runtime, store, thread, point, run, newest)
+
+
+def _run_id(thread: ThreadView, point: Checkpoint | None, newest: bool) -> str:
+    current = thread.active or thread.last
+    return current if newest or point is None else point.run_id
+
+
+def _snapshot(
+    runtime: Runtime[StateT],
+    store: Store,
+    thread: ThreadView,
+    point: Checkpoint | None,
+    run: RunView | None,
+    newest: bool,
+) -> StateSnapshot[StateT]:
+    noted = Checkpointed.from_json(point.meta) if point else Checkpointed()
+    image = store.image(thread.thread_id, point.version.number if point else 0)
+    status = run.status if run and newest else point.status if point else RunStatus.QUEUED
+    over = newest and status is RunStatus.COMPLETED
+    return StateSnapshot(
+        state=run_state(runtime, image, run if newest else _as_of(run, point), noted.ran),
+        checkpoint=point.version.number if point else 0,
+        step=point.step if point else 0,
+        next=() if over else noted.upcoming,
+        status=status,
+        interrupts=open_interrupts(run.interrupts) if run and newest and status is RunStatus.WAITING else [],
+        created_at=(point.created_ms if point else thread.created_ms) / 1000,
+    )
+
+
+def state_at(runtime: Runtime[StateT], store: Store, thread_id: str, number: int) -> StateT:
+    """Return the state of a checkpoint with the notes about its run as they were then."""
+    point = store.checkpoint(thread_id, number)
+    run = _as_of(store.run(point.run_id), point) if point else None
+    ran = Checkpointed.from_json(point.meta).ran if point else ()
+    return run_state(runtime, store.image(thread_id, number), run, ran)
+
+
+def _as_of(run: RunView | None, point: Checkpoint | None) -> RunView | None:
+    if run is None or point is None:
+        return run
+    # No checkpoint is written when a question begins to wait, so a pause it is.
+    wait = WaitKind.BEFORE if Checkpointed.from_json(point.meta).upcoming else WaitKind.AFTER
+    return replace(run, status=point.status, step=point.step, wait=wait, interrupts=(), error=b"")

@@ -1,0 +1,33 @@
+"""Encoded states that this process has seen lately, so that a step reads only what is new."""
+
+import threading
+from collections import OrderedDict
+
+from tenxgraph.core.state.image import StateImage, Version, apply
+from tenxgraph.store.base import Advance
+
+
+class StateCache:
+    """The newest image of each of the last ``size`` threads. Images are immutable, so sharing them is safe."""
+
+    def __init__(self, size: int = 256) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._images: OrderedDict[str, StateImage] = OrderedDict()
+
+    def get(self, thread_id: str) -> StateImage | None:
+        """The image seen last, if it is kept."""
+        with self._lock:
+            return self._images.get(thread_id)
+
+    def put(self, thread_id: str, image: StateImage) -> None:
+        """Keep an image, and forget the one unused for longest."""
+        with self._lock:
+            self._images[thread_id] = image
+            self._images.move_to_end(thread_id)
+            while len(self._images) > self._size:
+                self._images.popitem(last=False)
+
+    def advance(self, thread_id: str, base: StateImage, advance: Advance) -> None:
+        """Keep what an accepted advance made of ``base``."""
+        self.put(thread_id, apply(base, advance.patch, Version(advance.base.number + 1, advance.nonce)))

@@ -1,0 +1,269 @@
+"""The end of a step: merge its updates, choose its routes, plan what runs next. Writes nothing itself."""
+
+import contextvars
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tenxgraph.core.exceptions import GraphRecursionError, TenxGraphError
+from tenxgraph.core.graph.merge import merge
+from tenxgraph.core.graph.planner import Plan, Planned, exceeds, plan_next, resolve_targets
+from tenxgraph.core.graph.router import Router
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.state.image import ItemLog, Patch, StateImage, Version, apply
+from tenxgraph.engine.chunks import chunk, lines
+from tenxgraph.engine.runtime import Runtime
+from tenxgraph.engine.user_call import USER_FAULTS, Steps, UserCall
+from tenxgraph.engine.views import task_state
+from tenxgraph.store.base import Advance, Claim, RunView, TaskSpec, WaitKind
+from tenxgraph.utils.command import Send
+from tenxgraph.utils.constants import START
+from tenxgraph.wire import Arrival, Base, Checkpointed, Failure, Finished, Frontier, RunConfig, Target, TaskUpdate
+
+PLAN_START = "start"
+PLAN_RESUME = "resume"
+PLAN_ADVANCE = "advance"
+CONTEXT = "context"
+
+
+class AdvanceError(Exception):
+    """Merging or routing failed. The cause is what user code raised; ``place`` is the field or the router."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place)
+        self.place: str = place
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A step whose updates are merged."""
+
+    claim: Claim
+    image: StateImage
+    after: StateImage
+    patch: Patch
+    frontier: Frontier
+    events: tuple[bytes, ...]
+    nodes: tuple[str, ...]
+
+    @property
+    def run(self) -> RunView:
+        return self.claim.run
+
+
+def to_target(runtime: Runtime[Any], place: str, target: str | Send) -> Target:
+    """Encode where a task leads; the fields of a Send are checked like an update's."""
+    if isinstance(target, str):
+        return Target(target)
+    encoded = runtime.codec.validate_overlay(target.fields, place=f"{place}, Send to {target.node!r}")
+    return Target(target.node, encoded.to_json().decode())
+
+
+def plan_start(runtime: Runtime[Any], claim: Claim) -> Steps[Advance]:
+    """Merge the input and route from START."""
+    taken = TaskUpdate.from_json(claim.run.input)
+    ended = _merged(runtime, claim, [("input", taken)], (START,))
+    context = runtime.codec.log(ended.after, CONTEXT)
+    frontier = Frontier(Base(context.gen, context.length, ended.after.version.number))
+    ended = replace(ended, frontier=frontier, events=())
+    return (yield from _go_on(runtime, ended, (Finished(START),)))
+
+
+def plan_advance(runtime: Runtime[Any], claim: Claim, updates: Mapping[str, TaskUpdate]) -> Steps[Advance]:
+    """Merge the updates of a step's tasks and route from each of them.
+
+    Args:
+        runtime: The graph.
+        claim: Of the plan task that advances, or of the step's only task.
+        updates: Task → update, of all tasks of the step.
+    """
+    specs = claim.specs or (claim.spec,)
+    labelled = [(_label(spec, specs), updates[spec.task]) for spec in specs]
+    ended = _merged(runtime, claim, labelled, tuple(spec.node for spec in specs))
+    arrivals = [Arrival.from_json(spec.body) for spec in specs]
+    finished = tuple(
+        Finished(arrival.node, arrival.send, updates[spec.task].targets)
+        for spec, arrival in zip(specs, arrivals, strict=True)
+    )
+    if runtime.definition.interrupt_after.intersection(ended.nodes):
+        return _pause_after(ended, finished)
+    return (yield from _go_on(runtime, ended, finished))
+
+
+def plan_resume(runtime: Runtime[Any], claim: Claim) -> Steps[Advance]:
+    """Take a run up where it was paused or stopped, with what came along as input."""
+    updates = [("input", TaskUpdate.from_json(claim.run.input))] if claim.run.input else []
+    ended = _merged(runtime, claim, updates, ())
+    if claim.specs:
+        return _advance(ended, RunStatus.RUNNING, claim.run.step, claim.specs, ended.frontier)
+    return (yield from _go_on(runtime, ended, ended.frontier.finished))
+
+
+def _label(spec: TaskSpec, specs: Sequence[TaskSpec]) -> str:
+    alone = sum(other.node == spec.node for other in specs) == 1
+    return spec.node if alone else f"{spec.node} (task {spec.task})"
+
+
+def _merged(
+    runtime: Runtime[Any], claim: Claim, updates: Sequence[tuple[str, TaskUpdate]], nodes: tuple[str, ...]
+) -> _Ended:
+    image, first = claim.image, Patch()
+    if image.version == Version.ZERO:
+        first = runtime.codec.initial_patch()
+        image = apply(image, first, Version.ZERO)
+    try:
+        patch = merge(runtime.codec, image, [(label, update.fields) for label, update in updates])
+    except TenxGraphError as error:
+        raise AdvanceError(str(error.context.get("field", "merge"))) from error
+    after = apply(image, patch, Version(claim.image.version.number + 1, secrets.token_hex(8)))
+    events = tuple(_message_events(claim.run.step, runtime.codec.log(image, CONTEXT), patch, updates))
+    frontier = Frontier.from_json(claim.run.plan)
+    return _Ended(claim, image, after, _behind(first, patch), frontier, events, nodes)
+
+
+def _behind(first: Patch, patch: Patch) -> Patch:
+    """The patch that does both, ``first`` first."""
+    appends = {
+        name: (*first.appends.get(name, ()), *patch.appends.get(name, ())) for name in first.appends | patch.appends
+    }
+    kept = {name: items for name, items in appends.items() if name not in patch.rewrites}
+    return Patch(first.values | patch.values, kept, patch.rewrites)
+
+
+def _message_events(step: int, before: ItemLog, patch: Patch, updates: Sequence[tuple[str, TaskUpdate]]) -> list[bytes]:
+    rewritten = patch.rewrites.get(CONTEXT)
+    added = patch.appends.get(CONTEXT, ()) if rewritten is None else _new_items(before, rewritten)
+    author = {item: label for label, update in updates for item in update.fields.fields.get(CONTEXT, ())}
+    return [chunk("message", step=step, node=author.get(item), message=item) for item in added]
+
+
+def _new_items(before: ItemLog, rewritten: Sequence[bytes]) -> list[bytes]:
+    old = set(before)
+    return [item for item in rewritten if item not in old]
+
+
+def _go_on(runtime: Runtime[Any], ended: _Ended, finished: Sequence[Finished]) -> Steps[Advance]:
+    arrivals: list[Planned] = []
+    for task in finished:
+        arrivals += yield from _route(runtime, ended, task)
+    waiting = [_planned(arrival) for arrival in ended.frontier.waiting]
+    plan = plan_next(runtime.definition.topology, waiting, arrivals)
+    return _planned_step(runtime, ended, plan)
+
+
+def _planned(arrival: Arrival) -> Planned:
+    return Planned(arrival.node, None if arrival.send is None else {"json": arrival.send}, arrival.each)
+
+
+def _arrival(planned: Planned) -> Arrival:
+    return Arrival(planned.node, None if planned.send is None else planned.send["json"], planned.each)
+
+
+def _route(runtime: Runtime[Any], ended: _Ended, task: Finished) -> Steps[list[Planned]]:
+    if task.targets is not None:
+        return [_arrive(runtime, target) for target in task.targets]
+    targets = [Target(node) for node in runtime.definition.topology.static_targets(task.node)]
+    for router in runtime.definition.routers.get(task.node, ()):
+        targets += yield from _decide(runtime, ended, task, router)
+    return [_arrive(runtime, target) for target in targets]
+
+
+def _arrive(runtime: Runtime[Any], target: Target) -> Planned:
+    node = runtime.definition.nodes.get(target.node)
+    each = node is not None and node.policies.join == "each"
+    return _planned(Arrival(target.node, target.send, each))
+
+
+def _decide(runtime: Runtime[Any], ended: _Ended, task: Finished, router: Router) -> Steps[list[Target]]:
+    place = f"condition {router.name!r} after {task.node!r}"
+    try:
+        decision = yield _router_call(runtime, ended, task, router)
+        chosen = resolve_targets(decision, router.path_map, runtime.definition.nodes, condition=place)
+        return [to_target(runtime, place, target) for target in chosen]
+    except USER_FAULTS as error:
+        raise AdvanceError(router.name) from error
+
+
+def _router_call(runtime: Runtime[Any], ended: _Ended, task: Finished, router: Router) -> UserCall:
+    state = task_state(runtime, ended.after, ended.run, task.node, task.send)
+    config = RunConfig.from_json(ended.run.request).seen_by_nodes()
+    container = runtime.definition.container
+
+    async def ask() -> Any:
+        args, kwargs = await router.call.acall_args(state, config, container)
+        return await router.condition(*args, **kwargs)
+
+    def ask_here() -> Any:
+        args, kwargs = router.call.call_args(state, config, container)
+        return router.condition(*args, **kwargs)
+
+    fn = ask if router.is_async else ask_here
+    return UserCall(partial(fn), router.is_async, contextvars.copy_context(), runtime.default_timeout_s)
+
+
+def _planned_step(runtime: Runtime[Any], ended: _Ended, plan: Plan) -> Advance:
+    frontier = Frontier(ended.frontier.base, tuple(_arrival(item) for item in plan.waiting))
+    if not plan.ready:
+        return _advance(ended, RunStatus.COMPLETED, ended.run.step, (), frontier)
+    config = RunConfig.from_json(ended.run.request)
+    tasks = tuple(_spec(runtime, config, position, item) for position, item in enumerate(plan.ready))
+    step = ended.run.step + 1
+    if exceeds(step - max(ended.run.first_step - 1, 0), config.recursion_limit):
+        return _too_deep(ended, step, config.recursion_limit, tasks, frontier)
+    if runtime.definition.interrupt_before.intersection(item.node for item in plan.ready):
+        paused = _advance(ended, RunStatus.WAITING, step, tasks, frontier)
+        return replace(paused, wait=WaitKind.BEFORE)
+    return _advance(ended, RunStatus.RUNNING, step, tasks, frontier)
+
+
+def _spec(runtime: Runtime[Any], config: RunConfig, position: int, item: Planned) -> TaskSpec:
+    routing = runtime.routing(item.node, config.priority)
+    return TaskSpec(str(position), item.node, body=_arrival(item).to_json(), **routing)
+
+
+def _pause_after(ended: _Ended, finished: tuple[Finished, ...]) -> Advance:
+    frontier = replace(ended.frontier, finished=finished)
+    paused = _advance(ended, RunStatus.WAITING, ended.run.step, (), frontier)
+    return replace(paused, wait=WaitKind.AFTER)
+
+
+def _too_deep(ended: _Ended, step: int, limit: int, tasks: tuple[TaskSpec, ...], frontier: Frontier) -> Advance:
+    nodes = ", ".join(repr(task.node) for task in tasks)
+    failure = Failure(
+        error=GraphRecursionError.__name__,
+        code=GraphRecursionError.default_code,
+        message=(
+            f"Run {ended.run.run_id!r} on thread {ended.run.thread_id!r} took {limit} steps "
+            f"and would go on to {nodes}: raise recursion_limit in the config, or mend the loop."
+        ),
+        context={"recursion_limit": limit, "next": [task.node for task in tasks]},
+    )
+    failed = _advance(ended, RunStatus.FAILED, step, tasks, frontier)
+    return replace(failed, error=failure.to_json(), events=lines([failed.events, error_event(failure, None)]))
+
+
+def error_event(failure: Failure, step: int | None) -> bytes:
+    """The ``error`` event of a failure."""
+    data = {"error": failure.error, "code": failure.code, "message": failure.message, "cause": failure.cause or None}
+    return chunk("error", step=step, node=failure.node or None, attempt=failure.attempt, data=data)
+
+
+def _advance(ended: _Ended, status: RunStatus, step: int, tasks: tuple[TaskSpec, ...], frontier: Frontier) -> Advance:
+    upcoming = [task.node for task in tasks]
+    meta = Checkpointed(ended.nodes, tuple(upcoming), tuple(item.node for item in frontier.waiting))
+    ran = [chunk("step_end", step=ended.run.step, data={"nodes": list(ended.nodes)})] if ended.nodes else []
+    state = [chunk("state", step=ended.run.step, data={"checkpoint": ended.after.version.number})]
+    begins = [chunk("step_start", step=step, data={"nodes": upcoming})] if status is RunStatus.RUNNING else []
+    return Advance(
+        base=ended.claim.image.version,
+        nonce=ended.after.version.nonce,
+        patch=ended.patch,
+        step=step,
+        status=status,
+        tasks=tasks,
+        plan=frontier.to_json(),
+        meta=meta.to_json(),
+        events=lines([*ended.events, *ran, *state, *begins]),
+    )

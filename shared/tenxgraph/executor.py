@@ -1,0 +1,149 @@
+"""The in-process executor: the same engine, with the memory of this process for a store and its threads for workers."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from tenxgraph.core.graph.definition import GraphDefinition
+from tenxgraph.core.graph.ports import SubmittedRun
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.engine.attempt import AttemptRunner
+from tenxgraph.engine.client import EngineClient
+from tenxgraph.engine.log import log_fields
+from tenxgraph.engine.reconcile import reconcile
+from tenxgraph.engine.runtime import Runtime
+from tenxgraph.engine.user_call import adrive, node_loop
+from tenxgraph.settings import Settings
+from tenxgraph.store.base import Dispatch, RecoveryRules, Store, TaskRef
+from tenxgraph.store.memory import MemoryStore
+
+logger = logging.getLogger(__name__)
+
+StateT = TypeVar("StateT", bound=AgentState)
+
+_NEVER_MS = 10**15
+"""A lease that does not end: tasks of this process cannot die apart from it."""
+
+
+class _Causes:
+    """Exceptions that failed the last runs, so that ``__cause__`` is the very one that user code raised."""
+
+    def __init__(self, size: int = 1024) -> None:
+        self._size = size
+        self._errors: OrderedDict[str, BaseException] = OrderedDict()
+
+    def note(self, run_id: str, error: BaseException) -> None:
+        self._errors[run_id] = error
+        while len(self._errors) > self._size:
+            self._errors.popitem(last=False)
+
+    def get(self, run_id: str) -> BaseException | None:
+        return self._errors.get(run_id)
+
+
+class InProcessExecutor(EngineClient[StateT]):
+    """Runs a graph in this process: async nodes on its node loop, sync nodes on threads, a step's tasks side by side.
+
+    Args:
+        definition: The graph.
+        settings: Defaults of runs and nodes.
+        store: Where threads live; None for a memory of its own.
+        redis_url: Not used here; executors are made alike.
+    """
+
+    def __init__(
+        self,
+        definition: GraphDefinition[StateT],
+        *,
+        settings: Settings,
+        store: Store | None = None,
+        redis_url: str | None = None,
+    ) -> None:
+        del redis_url
+        runtime = Runtime(definition, default_timeout_s=settings.node_timeout_s)
+        causes = _Causes()
+        super().__init__(
+            runtime,
+            MemoryStore() if store is None else store,
+            self.dispatch,
+            recursion_limit=settings.recursion_limit,
+            does_io=False,
+            cause_of=causes.get,
+        )
+        self._attempts = AttemptRunner(
+            runtime,
+            self.store,
+            self.dispatch,
+            worker="in process",
+            lease_ms=_NEVER_MS,
+            note_failure=causes.note,
+            watch_retry=self._look_in,
+        )
+        self._rules = RecoveryRules(grace_ms=_NEVER_MS, max_deliveries=settings.max_deliveries)
+        self._running: dict[TaskRef, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def dispatch(self, dispatches: Sequence[Dispatch]) -> None:
+        """Let this process perform the tasks."""
+        if dispatches:
+            node_loop().call_soon_threadsafe(self._start, dispatches)
+
+    def _start(self, dispatches: Sequence[Dispatch]) -> None:
+        for item in dispatches:
+            task = asyncio.get_running_loop().create_task(self._perform(item.ref))
+            self._running[item.ref] = task
+            task.add_done_callback(partial(self._forget, item.ref))
+
+    def _forget(self, ref: TaskRef, _: asyncio.Task[None]) -> None:
+        self._running.pop(ref, None)
+
+    async def _perform(self, ref: TaskRef) -> None:
+        try:
+            await adrive(self._attempts.perform(ref))
+        except Exception:
+            logger.exception("the attempt broke off", extra=log_fields(ref))
+
+    # -- time
+
+    def submit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
+        """See :meth:`Executor.submit`."""
+        run = super().submit(input_data, config)
+        waits_s = [(config or {}).get(name) for name in ("timeout_s", "start_after_s")]
+        for wait_s in filter(None, waits_s):
+            self._look_in(round(wait_s * 1000))
+        return run
+
+    def _look_in(self, delay_ms: int) -> None:
+        node_loop().call_soon_threadsafe(self._arm, delay_ms / 1000)
+
+    def _arm(self, delay_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + max(delay_s, 0.001)
+        if self._timer is None or self._timer.cancelled() or at < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(at, self._reconcile)
+
+    def _reconcile(self) -> None:
+        self._timer = None
+        reconcile(self.store, self._rules, self.dispatch, is_lost=lambda _: False)
+        next_due_ms = self.store.next_due_ms()
+        if next_due_ms is not None:
+            self._arm((next_due_ms - self.store.now_ms()) / 1000)
+
+    # -- people
+
+    def cancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+        """See :meth:`Executor.cancel_run`. Async nodes are cancelled; a sync node's thread runs out, fenced."""
+        status = super().cancel_run(run_id, reason)
+        node_loop().call_soon_threadsafe(self._cancel_tasks, run_id)
+        return status
+
+    def _cancel_tasks(self, run_id: str) -> None:
+        for ref, task in list(self._running.items()):
+            if ref.run_id == run_id:
+                task.cancel()

@@ -1,0 +1,601 @@
+"""The store port: what a run asks of the place where threads live.
+
+A store holds records and moves them under its own rules: who may write (token), on top of what (version), once (ids
+that the caller made before the first try). It never looks into what it stores: specs, updates, plans, errors and
+events are bytes to it. Every method is one atomic effect and may be repeated after a lost reply with the same
+arguments; the repeat has the same answer. Times are the store's own, in milliseconds since the epoch.
+
+Events are JSON lines: chunks parted by a newline; b"" appends nothing. Whenever a run ends or begins to wait, the store
+itself appends ``{"event":"run_end","step":…,"data":{"status":…}}``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.state.image import Patch, StateImage, Version
+
+PLAN = "plan"
+
+
+class TaskStatus(StrEnum):
+    """Where a task of the current step stands."""
+
+    QUEUED = "queued"
+    CLAIMED = "claimed"
+    RETRY_WAIT = "retry_wait"
+    WAITING = "waiting"
+    PARKED = "parked"
+    COMMITTED = "committed"
+    FAILED = "failed"
+
+    @property
+    def is_settled(self) -> bool:
+        """True when the task needs no worker any more in this step, as things stand."""
+        return self in (TaskStatus.WAITING, TaskStatus.PARKED, TaskStatus.COMMITTED, TaskStatus.FAILED)
+
+
+class InputKind(StrEnum):
+    """What a caller hands to a thread."""
+
+    MESSAGE = "message"
+    CONTINUE = "continue"
+
+
+class WaitKind(StrEnum):
+    """Why a run waits for a person."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    QUESTION = "question"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRef:
+    """One attempt at one task: what a message on the broker names.
+
+    Attributes:
+        task: Position in the step's plan as text ("0", "1", …), or ``plan``.
+        attempt: From 1.
+    """
+
+    thread_id: str
+    run_id: str
+    step: int
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """A planned task.
+
+    Attributes:
+        node: The node's name; for a plan task what it does (start, resume, advance).
+        queue: Queue of the broker, "" for the default.
+        priority: 0 to 9, higher first.
+        body: Opaque; what the task needs beyond the state.
+    """
+
+    task: str
+    node: str
+    queue: str = ""
+    priority: int = 0
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A task whose message must reach the broker."""
+
+    ref: TaskRef
+    node: str
+    queue: str
+    priority: int
+    graph: str
+    graph_version: str
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What admission needs to know of a run.
+
+    Attributes:
+        digest: Of thread, input and config: tells a repeat from another run under the same id.
+        request: Opaque; the config, kept with the run.
+        input: Opaque; what the start plan task merges. The run's first advance uses it up.
+        start: The plan task that begins a run with a message.
+        resume: The plan task that takes a paused or stopped run up again.
+        advance: The plan task that merges a step's updates and routes.
+        events: Written when the run starts.
+        delay_ms: Do not start before this long from now.
+        timeout_ms: Time out this long after the start; 0 for never.
+    """
+
+    thread_id: str
+    run_id: str
+    graph: str
+    graph_version: str
+    user_id: str
+    kind: InputKind
+    digest: str
+    request: bytes
+    input: bytes
+    start: TaskSpec
+    resume: TaskSpec
+    advance: TaskSpec
+    strategy: str = "enqueue"
+    delay_ms: int = 0
+    timeout_ms: int = 0
+    events: bytes = b""
+
+
+class AdmissionOutcome(StrEnum):
+    """What became of a request to run."""
+
+    STARTED = "started"
+    QUEUED = "queued"
+    KNOWN = "known"
+    RUN_ID_TAKEN = "run_id_taken"
+    OTHER_OWNER = "other_owner"
+    OTHER_GRAPH = "other_graph"
+    BUSY = "busy"
+    WAITING = "waiting"
+    NOTHING_TO_CONTINUE = "nothing_to_continue"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Answer of :meth:`Store.admit`.
+
+    Attributes:
+        holder: The name that stands in the way (owner, graph, run id), or "".
+    """
+
+    outcome: AdmissionOutcome
+    dispatch: tuple[Dispatch, ...] = ()
+    holder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    """A question that a task asked.
+
+    Attributes:
+        body: Opaque; value, reason, schema.
+        answer: Opaque; None while it waits.
+    """
+
+    id: str
+    task: str
+    body: bytes
+    answer: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as the store has it.
+
+    Attributes:
+        version: Of the state after the run's last advance.
+        first_step: The run's step when it started; more than 0 when it continues another.
+        origin: The run that this one continues at the end of the chain, else its own id.
+        plan: Opaque; the frontier of the step.
+    """
+
+    thread_id: str
+    run_id: str
+    graph: str
+    graph_version: str
+    user_id: str
+    status: RunStatus
+    reason: str
+    step: int
+    first_step: int
+    version: int
+    origin: str
+    continues: str
+    request: bytes
+    input: bytes
+    plan: bytes
+    error: bytes
+    wait: str
+    interrupts: tuple[Interrupt, ...]
+    created_ms: int
+    started_ms: int
+    ended_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task of a run's current step as the store has it."""
+
+    task: str
+    node: str
+    queue: str
+    status: TaskStatus
+    attempt: int
+    deaths: int
+    worker: str
+    until_ms: int
+    error: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadView:
+    """A thread as the store has it; ``active``, ``continuable`` and ``last`` are run ids or ""."""
+
+    thread_id: str
+    graph: str
+    graph_version: str
+    user_id: str
+    version: Version
+    active: str
+    continuable: str
+    last: str
+    inbox: tuple[str, ...]
+    created_ms: int
+    changed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A task is ours, under ``token``, while the lease is renewed.
+
+    Attributes:
+        spec: What was planned.
+        alone: True when the step has no other task: its update may go straight into the advance.
+        updates: For a plan task that advances: task → update, of all committed tasks.
+        specs: For a plan task: the step's node tasks in plan order.
+        image: The state before the step.
+        error: Opaque; of the task's last failed attempt.
+        first_started_ms: When the task was first claimed.
+    """
+
+    ref: TaskRef
+    token: str
+    spec: TaskSpec
+    alone: bool
+    run: RunView
+    image: StateImage
+    specs: tuple[TaskSpec, ...] = ()
+    updates: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    error: bytes = b""
+    first_started_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The store does not confirm the message: drop it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """``alive`` is False when the attempt was fenced; ``stop`` is "", "stop" or "cancel"."""
+
+    alive: bool
+    stop: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Answer of :meth:`Store.commit`.
+
+    Attributes:
+        accepted: False when the attempt was fenced.
+        plan: When this commit was the step's last: the claim of its advance, under the same token.
+    """
+
+    accepted: bool
+    plan: Claim | None = None
+    dispatch: tuple[Dispatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """All that one step changes, written at once.
+
+    Attributes:
+        base: Version that the patch was made from; another one is refused.
+        nonce: Names the version that this writes; made by the caller.
+        step: The run's step from here on.
+        status: RUNNING with tasks; WAITING; or the run's end.
+        tasks: Next tasks in plan order; parked instead of dispatched when ``status`` is not RUNNING.
+        plan: Opaque frontier.
+        wait: A :class:`WaitKind` when ``status`` is WAITING.
+        meta: Opaque; kept with the checkpoint (who ran, what comes next).
+        events: JSON lines of stream chunks.
+    """
+
+    base: Version
+    nonce: str
+    patch: Patch
+    step: int
+    status: RunStatus
+    tasks: tuple[TaskSpec, ...] = ()
+    plan: bytes = b""
+    reason: str = ""
+    wait: str = ""
+    error: bytes = b""
+    meta: bytes = b""
+    events: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """Answer of :meth:`Store.advance`; not accepted when fenced or the version moved."""
+
+    accepted: bool
+    version: Version = Version.ZERO
+    status: RunStatus = RunStatus.RUNNING
+    dispatch: tuple[Dispatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How an attempt ended without an update.
+
+    Attributes:
+        status: RETRY_WAIT, FAILED or WAITING.
+        delay_ms: For RETRY_WAIT.
+        error: Opaque; for RETRY_WAIT and FAILED.
+        interrupts: For WAITING.
+        events: Of the attempt.
+    """
+
+    status: TaskStatus
+    delay_ms: int = 0
+    reason: str = ""
+    error: bytes = b""
+    interrupts: tuple[Interrupt, ...] = ()
+    events: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Answer of :meth:`Store.settle`."""
+
+    accepted: bool
+    dispatch: tuple[Dispatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Answers to a waiting run.
+
+    Attributes:
+        resume_id: Made by the caller; a repeat is recognised by it.
+        answers: Interrupt id → opaque answer; empty when the run was paused before or after a node.
+        input: Opaque; becomes the run's input when it was paused.
+        events: Written with it.
+    """
+
+    thread_id: str
+    run_id: str
+    resume_id: str
+    answers: Mapping[str, bytes]
+    input: bytes = b""
+    events: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """Answer of :meth:`Store.resume`.
+
+    Attributes:
+        accepted: False when nothing waits, or not that.
+        missing: The ids that do not wait.
+        after: Id of the run's last event before the resume: follow from here.
+    """
+
+    accepted: bool
+    missing: tuple[str, ...] = ()
+    after: str = ""
+    dispatch: tuple[Dispatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StopAnswer:
+    """``status`` is the run's status after the request; None when there is no such run."""
+
+    status: RunStatus | None
+    dispatch: tuple[Dispatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryRules:
+    """Numbers that the reconciler judges by.
+
+    Attributes:
+        grace_ms: How long a dispatched task may stay unclaimed before it is suspected lost; doubles per resend.
+        max_deliveries: Attempts that may die with their process before the run is dead.
+        forgive_leases: True right after an outage: leases that ran out are left alone.
+    """
+
+    grace_ms: int
+    max_deliveries: int
+    forgive_leases: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A dispatched task that nobody claimed within its grace."""
+
+    dispatch: Dispatch
+    dispatched_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Answer of :meth:`Store.recover`.
+
+    Attributes:
+        dispatch: Messages to put on the broker now.
+        overdue: Tasks to send again if their queue shows that the message is gone.
+        next_due_ms: When this thread needs the scheduler next; None for never.
+        expired: Attempts whose lease ran out and that were fenced.
+    """
+
+    dispatch: tuple[Dispatch, ...] = ()
+    overdue: tuple[Overdue, ...] = ()
+    next_due_ms: int | None = None
+    expired: tuple[TaskRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DueThread:
+    """A thread whose moment has come; ``touch`` counts the calls that lowered it."""
+
+    thread_id: str
+    touch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The record of a version."""
+
+    version: Version
+    run_id: str
+    step: int
+    status: RunStatus
+    meta: bytes
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvents:
+    """One append to a run's event stream: ``id`` by the store, ``body`` JSON lines of chunks."""
+
+    id: str
+    at_ms: int
+    body: bytes
+
+
+class Store(Protocol):
+    """The port. Raises StorageError when the place is away or refuses writes; then the effect may have happened."""
+
+    def admit(self, run: NewRun) -> Admission:
+        """Take a run in: start it, or queue it behind the active one. Repeats are known by ``run_id``."""
+        ...
+
+    def claim(
+        self, ref: TaskRef, nonce: str, *, worker: str, lease_ms: int, known: StateImage | None, events: bytes
+    ) -> Claim | Refusal:
+        """Take a task under ``nonce`` as its token. ``known`` is what the caller has of the state."""
+        ...
+
+    def renew(self, ref: TaskRef, token: str, *, lease_ms: int) -> Renewal:
+        """Lengthen a lease and learn of a stop."""
+        ...
+
+    def commit(self, ref: TaskRef, token: str, update: bytes, *, lease_ms: int, events: bytes) -> Committed:
+        """Hand in a task's update. The one that empties the set of missing tasks takes the advance."""
+        ...
+
+    def advance(self, ref: TaskRef, token: str, advance: Advance) -> Advanced:
+        """Write a step: state, checkpoint, events and next tasks, or the run's end and the next run's start.
+
+        The run's input, updates and interrupts are used up by it.
+        """
+        ...
+
+    def settle(self, ref: TaskRef, token: str, settlement: Settlement) -> Settled:
+        """End an attempt that has no update: a retry later, a failure, a question."""
+        ...
+
+    def give_back(self, ref: TaskRef, *, reason: str, pause_ms: int) -> bool:
+        """A worker cannot run this task: dispatch it again after a pause that doubles each time."""
+        ...
+
+    def emit(self, ref: TaskRef, token: str, events: bytes) -> bool:
+        """Append events of a living attempt; False when it was fenced."""
+        ...
+
+    def resume(self, resume: Resume) -> Resumed:
+        """Answer a waiting run, once."""
+        ...
+
+    def stop(self, thread_id: str, run_id: str, *, events: bytes) -> StopAnswer:
+        """Ask the run to end after the step in flight; end it at once when none is."""
+        ...
+
+    def cancel(self, thread_id: str, run_id: str, *, reason: str, error: bytes, events: bytes) -> StopAnswer:
+        """End the run now and fence the step in flight."""
+        ...
+
+    def due(self, limit: int) -> Sequence[DueThread]:
+        """Threads whose moment has come, oldest first."""
+        ...
+
+    def recover(self, thread_id: str, rules: RecoveryRules) -> Recovery:
+        """Do for one thread what depends on time."""
+        ...
+
+    def mark_resent(self, overdue: Overdue) -> bool:
+        """Record that an overdue task is sent again; False when somebody else did, or it was claimed."""
+        ...
+
+    def settle_due(self, due: DueThread, next_due_ms: int | None) -> None:
+        """Re-score or remove a due thread, unless it was touched since."""
+        ...
+
+    def next_due_ms(self) -> int | None:
+        """The earliest moment at which any thread is due."""
+        ...
+
+    def now_ms(self) -> int:
+        """The store's clock."""
+        ...
+
+    def thread(self, thread_id: str) -> ThreadView | None:
+        """A thread's record."""
+        ...
+
+    def run(self, run_id: str) -> RunView | None:
+        """A run's record."""
+        ...
+
+    def tasks(self, run_id: str) -> Sequence[TaskView]:
+        """Tasks of the run's current step, in plan order."""
+        ...
+
+    def threads(self, *, limit: int, offset: int = 0) -> Sequence[ThreadView]:
+        """Threads by last change, newest first."""
+        ...
+
+    def runs(self, thread_id: str) -> Sequence[RunView]:
+        """The thread's runs, oldest first."""
+        ...
+
+    def image(self, thread_id: str, version: int | None = None, known: StateImage | None = None) -> StateImage:
+        """The state at a version (the newest without). KeyError when there is none."""
+        ...
+
+    def checkpoint(self, thread_id: str, version: int | None = None) -> Checkpoint | None:
+        """The record of a version (the newest without)."""
+        ...
+
+    def checkpoints(self, thread_id: str, *, limit: int, before: int | None = None) -> Sequence[Checkpoint]:
+        """Records of versions, newest first."""
+        ...
+
+    def events(self, thread_id: str, run_id: str, after: str, *, timeout_s: float) -> Sequence[StoredEvents]:
+        """Events after an id ("" for all); waits up to ``timeout_s`` for the first."""
+        ...
+
+    async def aevents(self, thread_id: str, run_id: str, after: str, *, timeout_s: float) -> Sequence[StoredEvents]:
+        """The same without holding a thread."""
+        ...
+
+    def delete_thread(self, thread_id: str) -> bool:
+        """Remove all that belongs to a thread; False while a run is active or nothing is there."""
+        ...
+
+    def close(self) -> None:
+        """Give connections back. The store may be used again afterwards."""
+        ...

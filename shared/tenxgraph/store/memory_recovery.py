@@ -1,0 +1,111 @@
+"""What depends on time, for one thread in memory."""
+
+from dataclasses import dataclass, field
+
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.store.base import PLAN, Overdue, Recovery, RecoveryRules, TaskRef, TaskStatus
+from tenxgraph.store.memory_thread import Run, Task, Thread
+
+
+@dataclass(slots=True)
+class _Findings:
+    moments_ms: list[int] = field(default_factory=list[int])
+    again: list[str] = field(default_factory=list[str])
+    overdue: list[Overdue] = field(default_factory=list[Overdue])
+    expired: list[TaskRef] = field(default_factory=list[TaskRef])
+
+
+def recover_thread(thread: Thread, rules: RecoveryRules, now_ms: int) -> Recovery:
+    """Start delayed runs, time out, retry, fence dead attempts; say when to look again."""
+    before = thread.active
+    _start_delayed(thread, now_ms)
+    found = _Findings(list(thread.delayed.values()))
+    run = thread.active_run
+    if run is not None and run.status is not RunStatus.WAITING:
+        _look_at(thread, run, rules, now_ms, found)
+    elif run is not None and run.deadline_ms:
+        _time_out(thread, run, now_ms, found)
+    return _recovery(thread, before, rules, found, now_ms)
+
+
+def _recovery(thread: Thread, before: str, rules: RecoveryRules, found: _Findings, now_ms: int) -> Recovery:
+    changed = thread.active != before
+    if changed and (run := thread.active_run):
+        found.moments_ms.append(min(now_ms + rules.grace_ms, run.deadline_ms or now_ms + rules.grace_ms))
+    dispatch = thread.dispatch() if changed else thread.dispatch(iter(found.again))
+    overdue = () if changed else tuple(found.overdue)
+    return Recovery(dispatch, overdue, min(found.moments_ms, default=None), tuple(found.expired))
+
+
+def _start_delayed(thread: Thread, now_ms: int) -> None:
+    for run_id in sorted(thread.delayed, key=thread.delayed.__getitem__):
+        if thread.delayed[run_id] <= now_ms:
+            del thread.delayed[run_id]
+            thread.take_in(thread.runs[run_id], now_ms)
+
+
+def _time_out(thread: Thread, run: Run, now_ms: int, found: _Findings) -> bool:
+    if not run.deadline_ms:
+        return False
+    if run.deadline_ms <= now_ms:
+        thread.end(run, RunStatus.TIMED_OUT, now_ms)
+        return True
+    found.moments_ms.append(run.deadline_ms)
+    return False
+
+
+def _look_at(thread: Thread, run: Run, rules: RecoveryRules, now_ms: int, found: _Findings) -> None:
+    if _time_out(thread, run, now_ms, found):
+        return
+    for name, task in list(run.tasks.items()):
+        if thread.active != run.new.run_id:
+            return
+        if task.status is TaskStatus.RETRY_WAIT:
+            _retry(task, name, now_ms, found)
+        elif task.status is TaskStatus.CLAIMED:
+            _fence(thread, run, task, rules, now_ms, found)
+        elif task.status is TaskStatus.QUEUED:
+            _suspect(thread, run, task, rules, now_ms, found)
+    if thread.active == run.new.run_id:
+        found.moments_ms += [now_ms + rules.grace_ms for name in found.again]
+
+
+def _retry(task: Task, name: str, now_ms: int, found: _Findings) -> None:
+    if task.until_ms <= now_ms:
+        task.queue(now_ms)
+        found.again.append(name)
+    else:
+        found.moments_ms.append(task.until_ms)
+
+
+def _fence(thread: Thread, run: Run, task: Task, rules: RecoveryRules, now_ms: int, found: _Findings) -> None:
+    if task.until_ms > now_ms or rules.forgive_leases:
+        found.moments_ms.append(max(task.until_ms, now_ms + 1))
+        return
+    name = task.spec.task
+    found.expired.append(TaskRef(thread.thread_id, run.new.run_id, run.step, name, task.attempt))
+    thread.add_events(run, now_ms, _discarded(task))
+    task.deaths, task.token = task.deaths + 1, ""
+    if task.deaths >= rules.max_deliveries:
+        run.reason = f"{task.spec.node} died with its worker {task.deaths} times"
+        task.park()
+        thread.end(run, RunStatus.DEAD, now_ms)
+    elif run.stop and name != PLAN:
+        task.park()
+        thread.close_step(run, now_ms)
+    else:
+        task.queue(now_ms, attempt=task.attempt + 1)
+        found.again.append(name)
+
+
+def _discarded(task: Task) -> bytes:
+    return f'{{"event":"attempt_discarded","task":"{task.spec.task}","attempt":{task.attempt}}}'.encode()
+
+
+def _suspect(thread: Thread, run: Run, task: Task, rules: RecoveryRules, now_ms: int, found: _Findings) -> None:
+    suspect_at_ms = task.dispatched_ms + (rules.grace_ms << min(task.resends, 10))
+    if suspect_at_ms <= now_ms:
+        found.overdue.append(Overdue(thread.dispatch_of(run, task.spec.task), task.dispatched_ms))
+        found.moments_ms.append(now_ms + rules.grace_ms)
+    else:
+        found.moments_ms.append(suspect_at_ms)

@@ -1,0 +1,267 @@
+"""Records that cross the broker or wait in the store, as JSON. Field values inside them are text of their own."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import orjson
+
+from tenxgraph.core.state.codec import EncodedUpdate
+from tenxgraph.core.state.image import ItemLog, StateImage, Version
+
+FORMAT = 1
+
+
+def _dumps(record: Any) -> bytes:
+    return orjson.dumps(record)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a finished task leads.
+
+    Attributes:
+        node: Name of a node, or END.
+        send: JSON text of the fields of a Send; None for an edge.
+    """
+
+    node: str
+    send: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUpdate:
+    """What a task hands in.
+
+    Attributes:
+        fields: Right operands of the reducers.
+        targets: Where the task itself leads (a Command's goto, an error route); None means by its edges.
+    """
+
+    fields: EncodedUpdate
+    targets: tuple[Target, ...] | None = None
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        targets = None if self.targets is None else [[target.node, target.send] for target in self.targets]
+        return _dumps({"fields": self.fields.to_json().decode(), "targets": targets})
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Read :meth:`to_json` back."""
+        raw = orjson.loads(text)
+        targets = None if raw["targets"] is None else tuple(Target(*target) for target in raw["targets"])
+        return cls(EncodedUpdate.from_json(raw["fields"].encode()), targets)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A planned task, as it is kept while it waits or runs."""
+
+    node: str
+    send: str | None = None
+    each: bool = False
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        return _dumps([self.node, self.send, self.each])
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Read :meth:`to_json` back."""
+        return cls(*orjson.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A task of a step that is over: what routing goes by."""
+
+    node: str
+    send: str | None = None
+    targets: tuple[Target, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Where ``context`` stood when the run had taken its input: generation, length and version."""
+
+    gen: int
+    length: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Where a run stands between two steps.
+
+    Attributes:
+        base: Start of what the run adds to the context.
+        waiting: Planned tasks that a join holds back.
+        finished: Tasks whose routes are chosen when a pause ends.
+    """
+
+    base: Base | None = None
+    waiting: tuple[Arrival, ...] = ()
+    finished: tuple[Finished, ...] = ()
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        return _dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Read :meth:`to_json` back; empty text is a run that has not started."""
+        if not text:
+            return cls()
+        raw = orjson.loads(text)
+        base = None if raw["base"] is None else Base(**raw["base"])
+        finished = tuple(_finished(item) for item in raw["finished"])
+        return cls(base, tuple(Arrival(**item) for item in raw["waiting"]), finished)
+
+
+def _finished(raw: dict[str, Any]) -> Finished:
+    targets = raw["targets"]
+    return Finished(raw["node"], raw["send"], None if targets is None else tuple(Target(**item) for item in targets))
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """What a checkpoint says of its step: nodes that ran, run next, and wait for a join."""
+
+    ran: tuple[str, ...] = ()
+    upcoming: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        return _dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Read :meth:`to_json` back."""
+        return cls(**{name: tuple(nodes) for name, nodes in orjson.loads(text).items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt, a step or a run failed.
+
+    Attributes:
+        error: Class of tenxgraph's error to raise for it.
+        cause: Qualified name of the exception that user code raised, or "".
+    """
+
+    error: str
+    message: str
+    code: str
+    node: str = ""
+    attempt: int = 1
+    cause: str = ""
+    traceback: str = ""
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        return orjson.dumps(asdict(self), default=repr, option=orjson.OPT_NON_STR_KEYS)
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Read :meth:`to_json` back."""
+        return cls(**orjson.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """The checked config of a call.
+
+    Attributes:
+        extra: Further keys of the caller, JSON-able; nodes see them.
+        timeout_s: Of the whole run; 0 for none.
+        start_after_s: Delay before the run starts.
+    """
+
+    thread_id: str
+    run_id: str
+    user_id: str
+    recursion_limit: int
+    timeout_s: float = 0.0
+    multitask_strategy: str = "enqueue"
+    priority: int | None = None
+    start_after_s: float = 0.0
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def seen_by_nodes(self) -> dict[str, Any]:
+        """A fresh config dict for a node."""
+        known: dict[str, Any] = {
+            "thread_id": self.thread_id,
+            "run_id": self.run_id,
+            "user_id": self.user_id,
+            "recursion_limit": self.recursion_limit,
+        }
+        return {**orjson.loads(_dumps(self.extra)), **known}
+
+    def to_json(self) -> bytes:
+        """Return the record as JSON."""
+        return _dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Read :meth:`to_json` back."""
+        return cls(**orjson.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMessage:
+    """What travels through the broker for one attempt at one task.
+
+    Attributes:
+        node: For people; the store says what runs.
+        state: The state before the step while it is small; None travels by reference.
+        format: Of the message; only the fields that name the attempt can be relied on in all formats.
+    """
+
+    graph: str
+    graph_version: str
+    thread_id: str
+    run_id: str
+    step: int
+    task: str
+    attempt: int
+    node: str
+    state: StateImage | None = None
+    format: int = FORMAT
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this code knows the format."""
+        return self.format == FORMAT
+
+    def to_kwargs(self) -> dict[str, Any]:
+        """Return the message as small JSON, the keyword arguments of the queue's task."""
+        kwargs = {name: getattr(self, name) for name in ("format", *_NAMING)}
+        return kwargs if self.state is None else {**kwargs, "state": _image_to_json(self.state)}
+
+    @classmethod
+    def from_kwargs(cls, kwargs: Mapping[str, Any]) -> Self:
+        """Read :meth:`to_kwargs` back; of another format what names the attempt."""
+        named = {name: kwargs[name] for name in _NAMING}
+        known = kwargs["format"] == FORMAT
+        state = _image_from_json(kwargs["state"]) if known and "state" in kwargs else None
+        return cls(**named, state=state, format=kwargs["format"])
+
+
+_NAMING = ("graph", "graph_version", "thread_id", "run_id", "step", "task", "attempt", "node")
+
+
+def _image_to_json(image: StateImage) -> dict[str, Any]:
+    return {
+        "version": [image.version.number, image.version.nonce],
+        "values": {name: value.decode() for name, value in image.values.items()},
+        "lists": {name: [log.gen, [item.decode() for item in log]] for name, log in image.lists.items()},
+    }
+
+
+def _image_from_json(raw: Mapping[str, Any]) -> StateImage:
+    values = {name: value.encode() for name, value in raw["values"].items()}
+    lists = {name: ItemLog([item.encode() for item in items], gen) for name, (gen, items) in raw["lists"].items()}
+    return StateImage(Version(*raw["version"]), values, lists)
