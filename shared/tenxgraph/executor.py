@@ -18,8 +18,9 @@ from tenxgraph.engine.reconcile import reconcile
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.user_call import adrive, node_loop
 from tenxgraph.settings import Settings
-from tenxgraph.store.base import Dispatch, RecoveryRules, Store, TaskRef
+from tenxgraph.store.base import PLAN, Dispatch, RecoveryRules, Store, TaskRef
 from tenxgraph.store.memory import MemoryStore
+from tenxgraph.wire import RunConfig
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +95,8 @@ class InProcessExecutor(EngineClient[StateT]):
 
     def _start(self, dispatches: Sequence[Dispatch]) -> None:
         for item in dispatches:
+            if item.ref.task == PLAN:
+                self._watch_deadline(item.ref)
             task = asyncio.get_running_loop().create_task(self._perform(item.ref))
             self._running[item.ref] = task
             task.add_done_callback(partial(self._forget, item.ref))
@@ -112,10 +115,18 @@ class InProcessExecutor(EngineClient[StateT]):
     def submit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
         """See :meth:`Executor.submit`."""
         run = super().submit(input_data, config)
-        waits_s = [(config or {}).get(name) for name in ("timeout_s", "start_after_s")]
-        for wait_s in filter(None, waits_s):
-            self._look_in(round(wait_s * 1000))
+        if delay_s := (config or {}).get("start_after_s"):
+            self._look_in(round(delay_s * 1000))
         return run
+
+    def _watch_deadline(self, ref: TaskRef) -> None:
+        """A run's time begins when it starts, which may be long after it was submitted."""
+        run = self.store.run(ref.run_id)
+        if run is not None and (timeout_s := RunConfig.from_json(run.request).timeout_s):
+            asyncio.get_running_loop().call_later(timeout_s + 0.001, self._recover, ref.thread_id)
+
+    def _recover(self, thread_id: str) -> None:
+        self.dispatch(self.store.recover(thread_id, self._rules).dispatch)
 
     def _look_in(self, delay_ms: int) -> None:
         node_loop().call_soon_threadsafe(self._arm, delay_ms / 1000)

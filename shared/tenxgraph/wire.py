@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import orjson
 
@@ -149,6 +149,7 @@ class Failure:
     Attributes:
         error: Class of tenxgraph's error to raise for it.
         cause: Qualified name of the exception that user code raised, or "".
+        tries: How often the task has failed so far, for one that waits to be tried again; deaths do not count.
     """
 
     error: str
@@ -158,6 +159,7 @@ class Failure:
     attempt: int = 1
     cause: str = ""
     traceback: str = ""
+    tries: int = 0
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> bytes:
@@ -168,6 +170,15 @@ class Failure:
     def from_json(cls, text: bytes) -> Self:
         """Read :meth:`to_json` back."""
         return cls(**orjson.loads(text))
+
+
+_ALWAYS: Final = ("thread_id", "run_id", "user_id", "recursion_limit")
+_OPTIONAL: Final[Mapping[str, Any]] = {
+    "timeout_s": 0.0,
+    "multitask_strategy": "enqueue",
+    "priority": None,
+    "start_after_s": 0.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +202,9 @@ class RunConfig:
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def seen_by_nodes(self) -> dict[str, Any]:
-        """A fresh config dict for a node."""
-        known: dict[str, Any] = {
-            "thread_id": self.thread_id,
-            "run_id": self.run_id,
-            "user_id": self.user_id,
-            "recursion_limit": self.recursion_limit,
-        }
-        return {**orjson.loads(_dumps(self.extra)), **known}
+        """A fresh config dict for a node: what the caller gave, with what every run has."""
+        given = {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name) != _OPTIONAL[name]}
+        return {**orjson.loads(_dumps(self.extra)), **given, **{name: getattr(self, name) for name in _ALWAYS}}
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""

@@ -230,7 +230,12 @@ class AttemptRunner:
         """Routers and reducers are user code: they may take their time."""
         expire = partial(self._expire_plan, claim)
         with self._hold(claim, self.runtime.default_timeout_s, expire):
-            return (yield from planned)
+            try:
+                return (yield from planned)
+            except AdvanceError:
+                raise
+            except Exception as error:  # a fault of our own fails the run too: nobody would end it otherwise
+                raise AdvanceError("engine") from error
 
     def _expire_plan(self, claim: Claim) -> str:
         error = AdvanceError("routing")
@@ -281,9 +286,10 @@ class AttemptRunner:
     def _fail(self, claim: Claim, node: Node, error: BaseException) -> Steps[str]:
         error = _as_timeout(error, claim, self.runtime.timeout_s(node.name))
         failure = _failure(node.name, claim.ref.attempt, error, f"node {node.name!r} failed: ")
-        retry = node.policies.retry
-        if retry is not None and retry.retries(error, claim.ref.attempt):
-            return self._retry(claim, failure, retry.delay_s(claim.ref.attempt, claim.token))
+        # Attempts that died or asked a person are no failures: they use up no retry.
+        retry, tries = node.policies.retry, _failed_before(claim) + 1
+        if retry is not None and retry.retries(error, tries):
+            return self._retry(claim, replace(failure, tries=tries), retry.delay_s(tries, claim.token))
         if node.policies.on_error is not None:
             handled = TaskUpdate(EncodedUpdate({}), (Target(node.policies.on_error),))
             return (yield from self._commit(claim, handled))
@@ -305,6 +311,10 @@ class AttemptRunner:
         outcome = self._settle(claim, settlement, "retry_wait")
         self.watch_retry(delay_ms)
         return outcome
+
+
+def _failed_before(claim: Claim) -> int:
+    return Failure.from_json(claim.error).tries if claim.error else 0
 
 
 def _overlay(arrival: Arrival) -> EncodedUpdate | None:

@@ -119,6 +119,8 @@ class EngineClient(Generic[StateT]):
         config, outcome = call.config, admission.outcome
         if outcome is AdmissionOutcome.WAITING:
             return self._take_up(call, admission.holder)
+        if outcome is AdmissionOutcome.OTHER_GRAPH:
+            raise _other_graph(config.thread_id, admission.holder, self.runtime.name)
         if refuse := _REFUSALS.get(outcome):
             raise refuse(call, admission.holder)
         return SubmittedRun(config.run_id, config.thread_id)
@@ -407,7 +409,6 @@ def _nothing_to_continue(call: Call, holder: str) -> InvalidInputError:
 _REFUSALS: dict[AdmissionOutcome, Callable[[Call, str], Exception]] = {
     AdmissionOutcome.RUN_ID_TAKEN: _run_id_taken,
     AdmissionOutcome.OTHER_OWNER: lambda call, _: _other_owner(call.config.thread_id, call.config.user_id),
-    AdmissionOutcome.OTHER_GRAPH: lambda call, holder: _other_graph(call.config.thread_id, holder, "this graph"),
     AdmissionOutcome.BUSY: _busy,
     AdmissionOutcome.NOTHING_TO_CONTINUE: _nothing_to_continue,
 }

@@ -28,6 +28,12 @@ class StateCache:
             while len(self._images) > self._size:
                 self._images.popitem(last=False)
 
+    def offer(self, thread_id: str, image: StateImage) -> None:
+        """Keep an image that came along with a message, unless a newer one is here."""
+        known = self.get(thread_id)
+        if known is None or known.version.number < image.version.number:
+            self.put(thread_id, image)
+
     def advance(self, thread_id: str, base: StateImage, advance: Advance) -> None:
         """Keep what an accepted advance made of ``base``."""
         self.put(thread_id, apply(base, advance.patch, Version(advance.base.number + 1, advance.nonce)))

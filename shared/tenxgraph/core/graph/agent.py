@@ -74,7 +74,9 @@ class Agent:
         self.output_schema = output_schema
         self.trim_context = trim_context
         self.retry = retry
-        self.fallback_models = (fallback_models,) if isinstance(fallback_models, str) else tuple(fallback_models)
+        self.fallback_models: tuple[str | Model, ...] = (
+            (fallback_models,) if isinstance(fallback_models, str) else tuple(fallback_models)
+        )
         self.keep_raw = keep_raw
         self.base_url = base_url
         self.model_settings = model_settings

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from tenxgraph.core.exceptions import GraphError, InvalidInputError
+from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.definition import GraphDefinition
 from tenxgraph.core.graph.executors import DISTRIBUTED, IN_PROCESS, executor_class
 from tenxgraph.core.graph.mermaid import draw_mermaid
 from tenxgraph.core.graph.ports import Executor
-from tenxgraph.core.graph.run_handle import RunHandle
+from tenxgraph.core.graph.run_handle import RunHandle, checked_granularity
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.graph.state_snapshot import StateSnapshot
 from tenxgraph.core.state.agent_state import AgentState
@@ -103,13 +103,14 @@ class CompiledGraph(Generic[StateT]):
         Raises:
             InvalidInputError: The input or config is wrong; nothing was written.
         """
-        return self.submit(input_data, config).result(response_granularity=_granularity(response_granularity))
+        granularity = checked_granularity(response_granularity)
+        return self.submit(input_data, config).result(response_granularity=granularity)
 
     async def ainvoke(
         self, input_data: Any, config: Config | None = None, response_granularity: str = _LOW
     ) -> dict[str, Any]:
         """Like :meth:`invoke`."""
-        granularity = _granularity(response_granularity)
+        granularity = checked_granularity(response_granularity)
         handle = await self.asubmit(input_data, config)
         return await handle.aresult(response_granularity=granularity)
 
@@ -117,14 +118,14 @@ class CompiledGraph(Generic[StateT]):
         self, input_data: Any, config: Config | None = None, response_granularity: str = _LOW
     ) -> Iterator[StreamChunk]:
         """Run, and yield the events as they happen; the last is ``run_end``. See :meth:`RunHandle.stream`."""
-        granularity = _granularity(response_granularity)
+        granularity = checked_granularity(response_granularity)
         return self.submit(input_data, config).stream(response_granularity=granularity)
 
     async def astream(
         self, input_data: Any, config: Config | None = None, response_granularity: str = _LOW
     ) -> AsyncIterator[StreamChunk]:
         """Like :meth:`stream`."""
-        granularity = _granularity(response_granularity)
+        granularity = checked_granularity(response_granularity)
         handle = await self.asubmit(input_data, config)
         async for chunk in handle.astream(response_granularity=granularity):
             yield chunk
@@ -186,14 +187,3 @@ class CompiledGraph(Generic[StateT]):
 
 def _invalid(name: str, value: Any, wanted: str) -> GraphError:
     return GraphError(f"compile(): {name} must be {wanted}, not {value!r}.", error_code="INVALID_COMPILE")
-
-
-def _granularity(value: str) -> str:
-    if value not in list(ResponseGranularity):
-        names = ", ".join(repr(str(name)) for name in ResponseGranularity)
-        raise _invalid_granularity(value, names)
-    return str(value)
-
-
-def _invalid_granularity(value: Any, names: str) -> GraphError:
-    return InvalidInputError(f"response_granularity is {value!r}: choose one of {names}.")

@@ -68,7 +68,7 @@ def to_message(response: ModelResponse, output: BaseModel | None, *, keep_raw: b
         role="assistant",
         content=content,
         tools_calls=[_raw_call(call) for call in calls] or None,
-        reasoning=response.thinking,
+        reasoning=response.thinking or None,
         usages=_usages(response.usage),
         metadata={MODEL: _noted(response, parts)},
         raw=_raw(response) if keep_raw else None,
@@ -82,9 +82,14 @@ def _final_call(response: ModelResponse) -> ToolCallPart | None:
 
 def _kept_parts(response: ModelResponse, output: BaseModel | None) -> list[ModelResponsePart]:
     """Leave out what has no block, and every call beside a final answer: nobody makes it any more."""
-    kinds = (TextPart, ThinkingPart, ToolCallPart, FilePart)
-    parts: list[ModelResponsePart] = [p for p in response.parts if isinstance(p, kinds) and p.has_content()]
+    parts: list[ModelResponsePart] = [part for part in response.parts if _says_something(part)]
     return parts if output is None else [part for part in parts if not isinstance(part, ToolCallPart)]
+
+
+def _says_something(part: ModelResponsePart) -> bool:
+    if isinstance(part, ThinkingPart):  # sealed reasoning has no text, and must go back all the same
+        return bool(part.content or part.signature)
+    return isinstance(part, ToolCallPart | FilePart) or (isinstance(part, TextPart) and bool(part.content))
 
 
 def _block(part: ModelResponsePart) -> Iterator[ContentBlock]:
@@ -100,7 +105,7 @@ def _block(part: ModelResponsePart) -> Iterator[ContentBlock]:
 
 
 def _raw_call(call: ToolCallPart) -> dict[str, Any]:
-    text = call.args if isinstance(call.args, str) else json.dumps(call.args or {})
+    text = call.args if isinstance(call.args, str) and call.args else json.dumps(call.args or {})
     return {"id": call.tool_call_id, "type": "function", "function": {"name": call.tool_name, "arguments": text}}
 
 

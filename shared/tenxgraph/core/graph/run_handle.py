@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Generic, TypeVar
 
+from tenxgraph.core.exceptions import InvalidInputError
 from tenxgraph.core.graph.ports import Executor, SubmittedRun
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.agent_state import AgentState
@@ -12,6 +13,14 @@ from tenxgraph.utils.constants import ResponseGranularity
 StateT = TypeVar("StateT", bound=AgentState)
 
 _LOW, _FULL = ResponseGranularity.LOW, ResponseGranularity.FULL
+
+
+def checked_granularity(value: str) -> str:
+    """Return the value if it is one of `ResponseGranularity`, else raise InvalidInputError."""
+    if value not in list(ResponseGranularity):
+        names = ", ".join(repr(str(name)) for name in ResponseGranularity)
+        raise InvalidInputError(f"response_granularity is {value!r}: choose one of {names}.")
+    return str(value)
 
 
 class RunHandle(Generic[StateT]):
@@ -54,15 +63,17 @@ class RunHandle(Generic[StateT]):
             RunTimeoutError: It timed out.
             RunCancelledError: It was cancelled.
         """
+        granularity = checked_granularity(response_granularity)
         for _ in self._executor.follow(self._run, granularity=_LOW, timeout_s=timeout_s):
             pass
-        return self._executor.result(self.run_id, response_granularity)
+        return self._executor.result(self.run_id, granularity)
 
     async def aresult(self, timeout_s: float | None = None, *, response_granularity: str = _LOW) -> dict[str, Any]:
         """Like :meth:`result`."""
+        granularity = checked_granularity(response_granularity)
         async for _ in self._executor.afollow(self._run, granularity=_LOW, timeout_s=timeout_s):
             pass
-        return await self._executor.aresult(self.run_id, response_granularity)
+        return await self._executor.aresult(self.run_id, granularity)
 
     def stream(self, after: str | None = None, *, response_granularity: str = _FULL) -> Iterator[StreamChunk]:
         """Yield the run's events until it ends or waits.
@@ -72,13 +83,15 @@ class RunHandle(Generic[StateT]):
             response_granularity: ``low`` messages, tokens, errors and the end; ``partial`` adds tasks and steps;
                 ``full`` adds states.
         """
-        yield from self._executor.follow(self._from(after), granularity=response_granularity, timeout_s=None)
+        granularity = checked_granularity(response_granularity)
+        yield from self._executor.follow(self._from(after), granularity=granularity, timeout_s=None)
 
     async def astream(
         self, after: str | None = None, *, response_granularity: str = _FULL
     ) -> AsyncIterator[StreamChunk]:
         """Like :meth:`stream`."""
-        async for chunk in self._executor.afollow(self._from(after), granularity=response_granularity, timeout_s=None):
+        granularity = checked_granularity(response_granularity)
+        async for chunk in self._executor.afollow(self._from(after), granularity=granularity, timeout_s=None):
             yield chunk
 
     def _from(self, after: str | None) -> SubmittedRun:
