@@ -20,11 +20,12 @@ The suite itself needs no pytest. For the values behind a failed assertion, call
 from tenxgraph.testing.contract.admission import AdmissionContract
 from tenxgraph.testing.contract.attempts import ClaimContract, CommitContract, GiveBackContract
 from tenxgraph.testing.contract.harness import FakeClock, MemoryHarness, StoreHarness
-from tenxgraph.testing.contract.people import CancelContract, ContinueContract, ResumeContract, StopContract
+from tenxgraph.testing.contract.people import ContinueContract, ResumeContract
 from tenxgraph.testing.contract.reading import DeleteContract, EventContract, StateContract, ViewContract
 from tenxgraph.testing.contract.recovery import DueContract, LeaseContract, ResendContract
 from tenxgraph.testing.contract.settling import QuestionContract, SettleContract
 from tenxgraph.testing.contract.steps import AdvanceContract
+from tenxgraph.testing.contract.stopping import CancelContract, StopContract
 
 __all__ = ["FakeClock", "MemoryHarness", "StoreContract", "StoreHarness"]
 

@@ -2,6 +2,7 @@
 # ruff: noqa: D102  # the name of a test is its sentence
 
 from dataclasses import replace
+from itertools import pairwise
 
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import Version
@@ -282,7 +283,7 @@ class GiveBackContract(StoreMoves):
             self.give_back(message.ref, pause_ms=20)
             pauses_ms.append(self.task("0").until_ms - before_ms)
             self.wait_until_dispatched()
-        for shorter_ms, longer_ms in zip(pauses_ms, pauses_ms[1:], strict=False):
+        for shorter_ms, longer_ms in pairwise(pauses_ms):
             assert 1.5 < longer_ms / shorter_ms < 2.6, pauses_ms
 
     def test_a_task_given_back_is_due_when_its_pause_is_over(self) -> None:

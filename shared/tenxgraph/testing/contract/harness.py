@@ -58,8 +58,15 @@ class StoreHarness(Protocol):
         watch_ms: What the store was made with; at most a few hundred, for tests wait for it.
     """
 
-    store: Store
-    watch_ms: int
+    @property
+    def store(self) -> Store:
+        """See above."""
+        ...
+
+    @property
+    def watch_ms(self) -> int:
+        """See above."""
+        ...
 
     def sleep_ms(self, ms: int) -> None:
         """Let the store's time pass."""
@@ -73,6 +80,7 @@ class FakeClock:
         self.now_ms = now_ms
 
     def __call__(self) -> int:
+        """Return the time."""
         return self.now_ms
 
     def sleep_ms(self, ms: int) -> None:
@@ -169,23 +177,29 @@ class StoreMoves:
 
     # -- workers
 
-    def claim(
-        self, of: Dispatch | TaskRef, *, nonce: str = "", lease_ms: int = LONG_MS, worker: str = "w1"
-    ) -> Claim:
+    def claim(self, of: Dispatch | TaskRef, *, nonce: str = "", lease_ms: int = LONG_MS, worker: str = "w1") -> Claim:
         """Claim a task that is there to be claimed."""
         claim = self.try_claim(of, nonce=nonce, lease_ms=lease_ms, worker=worker)
         assert isinstance(claim, Claim), claim
         return claim
 
     def try_claim(
-        self, of: Dispatch | TaskRef, *, nonce: str = "", lease_ms: int = LONG_MS, worker: str = "w1", events: bytes = b""
+        self,
+        of: Dispatch | TaskRef,
+        *,
+        nonce: str = "",
+        lease_ms: int = LONG_MS,
+        worker: str = "w1",
+        events: bytes = b"",
     ) -> Claim | Refusal:
         """Claim a task."""
         ref = of.ref if isinstance(of, Dispatch) else of
         nonce = nonce or secrets.token_hex(8)
         return self.store.claim(ref, nonce, worker=worker, lease_ms=lease_ms, known=None, events=events)
 
-    def commit(self, claim: Claim, update: bytes = b"update", events: bytes = b"", lease_ms: int = LONG_MS) -> Committed:
+    def commit(
+        self, claim: Claim, update: bytes = b"update", events: bytes = b"", lease_ms: int = LONG_MS
+    ) -> Committed:
         """Hand in an update."""
         return self.store.commit(claim.ref, claim.token, update, lease_ms=lease_ms, events=events)
 

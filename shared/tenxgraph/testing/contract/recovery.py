@@ -4,7 +4,16 @@
 from dataclasses import replace
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.store.base import AdmissionOutcome, Claim, DueThread, Overdue, RecoveryRules, Refusal, TaskRef, TaskStatus
+from tenxgraph.store.base import (
+    AdmissionOutcome,
+    Claim,
+    DueThread,
+    Overdue,
+    RecoveryRules,
+    Refusal,
+    TaskRef,
+    TaskStatus,
+)
 from tenxgraph.testing.contract.harness import LONG_MS, RULES, SHORT_MS, StoreMoves, at_once
 
 _IMPATIENT = RecoveryRules(grace_ms=SHORT_MS, max_deliveries=3)

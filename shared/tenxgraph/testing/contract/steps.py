@@ -96,6 +96,11 @@ class AdvanceContract(StoreMoves):
         assert all(answer == answers[0] and answer.accepted for answer in answers)
         assert list(self.store.image("t1").lists["context"]) == [b"1"]
 
+    def test_an_advance_uses_up_the_runs_input(self) -> None:
+        claim = self.start(input=b"hello")
+        self.advance(claim, "a")
+        assert (self.view().input, self.view().request) == (b"", b"request of r1")
+
     # -- fences
 
     def test_a_fenced_advance_writes_nothing(self) -> None:

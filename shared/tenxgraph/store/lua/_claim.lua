@@ -1,0 +1,84 @@
+-- Prelude, part 3: what a worker is given with a task, and of the state only what it lacks.
+-- Keeps  11: a known ancestor of the state costs what changed since; gaps beyond MAX_ITEMS are left to LRANGE, outside.
+
+local MAX_ITEMS = 500
+
+-- Reads from ARGV[first]: number, nonce, and of each list that the caller has: name, generation, length.
+local function known_from(first)
+  local known = { number = ARGV[first], nonce = ARGV[first + 1], lists = {} }
+  for i = first + 2, #ARGV, 3 do
+    known.lists[ARGV[i]] = { gen = ARGV[i + 1], length = num(ARGV[i + 2]) }
+  end
+  return known
+end
+
+-- Numbers come again when a thread is deleted or a replica takes over; number and nonce together do not.
+local function was_written(number, nonce)
+  local id = text(num(number)) .. '-0'
+  local entry = num(number) > 0 and redis.call('XRANGE', key('checkpoints'), id, id)[1]
+  return entry and entry[2][2] == nonce -- the first field of a checkpoint is its nonce
+end
+
+local function values_since(number)
+  local names = {}
+  for name, changed in pairs(all_of(open(key('changed')))) do
+    if num(changed) > number then
+      names[#names + 1] = name
+    end
+  end
+  local state, flat = open(key('state'), true), {}
+  fetch(state, names)
+  for _, name in ipairs(names) do
+    flat[#flat + 1], flat[#flat + 2] = name, state[name]
+  end
+  return flat
+end
+
+-- {name, generation, length, from where the items are, items}, one after the other.
+local function lists_beyond(lists)
+  local flat = {}
+  for name, gen in pairs(all_of(open(key('lists')))) do
+    local path, have = key('list:' .. name, gen), lists[name]
+    local length = redis.call('LLEN', path)
+    local from = have and have.gen == gen and math.min(have.length, length) or 0
+    local items = length - from <= MAX_ITEMS and redis.call('LRANGE', path, from, -1) or {}
+    for _, value in ipairs({ name, gen, length, from, items }) do
+      flat[#flat + 1] = value
+    end
+  end
+  return flat
+end
+
+-- {number, nonce}, and unless the caller has just that: {…, 1 if on top of what it has, values, lists}.
+local function image_reply(known)
+  local number, nonce = thread.version, thread.nonce
+  if num(number) == num(known.number) and nonce == known.nonce then
+    return { number, nonce }
+  end
+  local on_top = was_written(known.number, known.nonce)
+  return {
+    number, nonce, on_top and 1 or 0,
+    on_top and values_since(num(known.number)) or redis.call('HGETALL', key('state')),
+    lists_beyond(on_top and known.lists or {}),
+  }
+end
+
+local function spec_of(task)
+  return { task.name, task.node, task.queue, task.priority, task.body }
+end
+
+-- {token, attempt, spec, alone, run, interrupts, image, error, first_started_ms, specs, updates}; after save() only.
+local function claim_reply(id, task, known)
+  local names, specs, updates = names_of(id), {}, {}
+  if task.name == PLAN then
+    for i, node in ipairs(list_of(node_names_of(id), id)) do
+      specs[i] = spec_of(node)
+    end
+    updates = redis.call('HGETALL', key('updates', id))
+  end
+  return {
+    task.token, task.attempt, spec_of(task), #names == 1 and 1 or 0,
+    redis.call('HGETALL', key('run', id)), redis.call('HGETALL', key('interrupts', id)),
+    image_reply(known), task.error, task.first, specs, updates,
+  }
+end

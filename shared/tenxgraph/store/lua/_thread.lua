@@ -1,0 +1,303 @@
+-- Prelude, part 2: the moves of a thread's runs. The in-memory store has the same ones (memory_thread.py).
+-- Keeps  1: only start() makes a run active, and only when none is.  2, 4: a task is found by run, step and token.
+--        8: an answer stays beside its question until the task that asked is committed.  9: finish() starts the next run.
+
+local PLAN = 'plan'
+local CONTINUABLE = { failed = true, stopped = true, dead = true }
+local COMMITTED = { committed = true }
+local SETTLED = { waiting = true, parked = true, committed = true, failed = true }
+
+local thread = open(key('thread'))
+local queued = {} -- tasks of the active run that this script made ready
+
+local function run_of(id)
+  return open(key('run', id))
+end
+
+-- A task is the fields "<name>:<attribute>" of its run's tasks; its status is '' when there is none.
+local Task = {
+  __index = function(task, attribute)
+    return rawget(task, OWN)[task.name .. ':' .. attribute]
+  end,
+  __newindex = function(task, attribute, value)
+    rawget(task, OWN)[task.name .. ':' .. attribute] = value
+  end,
+}
+
+local function tasks_of(id)
+  return open(key('tasks', id))
+end
+
+local function task_of(id, name)
+  return setmetatable({ [OWN] = tasks_of(id), name = name }, Task)
+end
+
+-- Names of the step's tasks, in plan order; the plan task comes last.
+local function names_of(id)
+  local names = {}
+  for name in tasks_of(id).order:gmatch('[^\n]+') do
+    names[#names + 1] = name
+  end
+  return names
+end
+
+-- The step's tasks as a list, with their statuses read at once.
+local function list_of(names, id)
+  local fields, tasks = {}, {}
+  for i, name in ipairs(names) do
+    fields[i], tasks[i] = name .. ':status', task_of(id, name)
+  end
+  fetch(tasks_of(id), fields)
+  return tasks
+end
+
+local function node_names_of(id)
+  local names = names_of(id)
+  if names[#names] == PLAN then
+    names[#names] = nil
+  end
+  return names
+end
+
+-- Looks at the last ones first: in a wide step they are the ones that still run.
+local function all_are(statuses, names, id)
+  for i = #names, 1, -1 do
+    if not statuses[task_of(id, names[i]).status] then
+      return false
+    end
+  end
+  return true
+end
+
+-- The task that a message names, or nil and the reason.
+local function find(id, step, name)
+  if thread.active ~= id then
+    return nil, 'the run does not own the thread'
+  end
+  local task = task_of(id, name)
+  if task.status == '' or num(run_of(id).step) ~= num(step) then
+    return nil, 'the step is over'
+  end
+  return task
+end
+
+local function queue(task, attempt)
+  task.status, task.dispatched, task.resends = 'queued', now, ''
+  task.attempt = attempt or task.attempt
+  queued[#queued + 1] = task.name
+end
+
+local function park(task)
+  task.status, task.token = 'parked', ''
+end
+
+-- The messages for those of the active run's tasks that are ready.
+local function dispatch(names)
+  local id = thread.active
+  if id == '' or #names == 0 then
+    return {}
+  end
+  local run = run_of(id)
+  local messages = { id, run.step, run.graph, run.graph_version, thread.version, thread.nonce }
+  for _, name in ipairs(names) do
+    local task = task_of(id, name)
+    if task.status == 'queued' then
+      for _, attribute in ipairs({ 'name', 'attempt', 'node', 'queue', 'priority' }) do
+        messages[#messages + 1] = task[attribute]
+      end
+    end
+  end
+  return messages
+end
+
+local function dispatch_all()
+  return dispatch(thread.active == '' and {} or names_of(thread.active))
+end
+
+-- The messages of the run that started when this one ended.
+local function freed_by(id)
+  return thread.last == id and thread.active ~= id and dispatch_all() or {}
+end
+
+-- How an attempt ended, kept beyond its step: a repeat has the same answer.
+local function outcomes_of(id)
+  return open(key('outcomes', id))
+end
+
+local function add_events(id, body)
+  if body ~= '' then
+    write('stream', 'XADD', key('events', id), 'MAXLEN', '~', STREAM_MAX_LEN, '*', 'body', body)
+  end
+end
+
+local function add_run_end(id)
+  local run = run_of(id)
+  local event = '{"event":"run_end","step":%.0f,"data":{"status":"%s"}}'
+  add_events(id, event:format(num(run.step), run.status))
+end
+
+local function wait(id, kind)
+  local run = run_of(id)
+  run.status, run.wait = 'waiting', kind
+  add_run_end(id)
+end
+
+-- A fresh plan task beside the step's tasks: "start", "resume" or "advance" as the run brought it.
+local function new_plan(id, move_name)
+  local run, tasks, task = run_of(id), tasks_of(id), task_of(id, PLAN)
+  if task.status == '' then
+    tasks.order = tasks.order == '' and PLAN or tasks.order .. '\n' .. PLAN
+  end
+  for _, attribute in ipairs({ 'node', 'queue', 'priority', 'body' }) do
+    task[attribute] = run[move_name .. ':' .. attribute]
+  end
+  for _, attribute in ipairs({ 'token', 'worker', 'until', 'deaths', 'given_back', 'first', 'error' }) do
+    task[attribute] = ''
+  end
+  task.attempt = 1
+  return task
+end
+
+-- Nothing of the old step is left to run: ask on, advance, or take up a pause.
+local function take_up(id)
+  local names = node_names_of(id)
+  for _, task in ipairs(list_of(names, id)) do
+    if task.status == 'waiting' then
+      return wait(id, 'question')
+    end
+  end
+  queue(new_plan(id, #names > 0 and 'advance' or 'resume'))
+end
+
+local function take_over(id, old_id)
+  local run, old = run_of(id), run_of(old_id)
+  run.continues, run.origin = old_id, old.origin == '' and old_id or old.origin
+  for _, field in ipairs({ 'step', 'plan', 'wait', 'input', 'asked' }) do
+    run[field] = old[field]
+  end
+  run.first_step = old.step
+  for _, noun in ipairs({ 'tasks', 'updates', 'interrupts' }) do
+    move(key(noun, old_id), key(noun, id))
+  end
+  local names = names_of(id)
+  local has_plan = names[#names] == PLAN -- beside it all tasks are committed, or parked until it has planned them anew
+  for _, task in ipairs(list_of(has_plan and { PLAN } or names, id)) do
+    if task.status == 'failed' or task.status == 'parked' then
+      task.deaths, task.given_back, task.first = '', '', ''
+      queue(task, 1)
+    end
+  end
+  if #queued == 0 then
+    take_up(id)
+  end
+end
+
+local function drop_step(id)
+  for _, noun in ipairs({ 'tasks', 'updates', 'interrupts' }) do
+    clear(open(key(noun, id)))
+  end
+end
+
+local waiting_runs
+
+local function inbox()
+  waiting_runs = waiting_runs or redis.call('LRANGE', key('inbox'), 0, -1)
+  return waiting_runs
+end
+
+local start
+
+local function start_next()
+  local id = table.remove(inbox(), 1)
+  if id then
+    write('list', 'LPOP', key('inbox'))
+    start(id)
+  end
+end
+
+local function close_run(id, status, err)
+  local run = run_of(id)
+  run.status, run.ended_ms = status, now
+  run.error = err ~= '' and err or run.error
+  add_run_end(id)
+  write('stream', 'PEXPIRE', key('events', id), STREAM_KEEP_MS)
+  write('hash', 'PEXPIRE', key('outcomes', id), STREAM_KEEP_MS)
+end
+
+-- Ends the active run, fences its step and starts the next one.
+local function finish(id, status, err)
+  thread.active, thread.last, queued = '', id, {}
+  if CONTINUABLE[status] then
+    thread.continuable = id
+    for _, task in ipairs(list_of(names_of(id), id)) do
+      if not SETTLED[task.status] then
+        park(task)
+      end
+    end
+  else
+    drop_step(id)
+  end
+  close_run(id, status, err or '')
+  start_next()
+end
+
+-- Ends a run that still waits for the thread.
+local function finish_waiting(id, status, err)
+  for i, waiting_id in ipairs(inbox()) do
+    if waiting_id == id then
+      table.remove(inbox(), i)
+      break
+    end
+  end
+  write('list', 'LREM', key('inbox'), 1, id)
+  write('zset', 'ZREM', key('delayed'), id)
+  close_run(id, status, err or '')
+end
+
+function start(id)
+  local run, parked = run_of(id), thread.continuable
+  if run.kind == 'continue' and parked == '' then
+    run.reason = 'nothing to continue'
+    close_run(id, 'failed', '')
+    return start_next()
+  end
+  thread.active, thread.graph_version, thread.continuable, queued = id, run.graph_version, '', {}
+  run.version = thread.version
+  run.deadline_ms = num(run.timeout_ms) > 0 and now + run.timeout_ms or ''
+  add_events(id, run.events)
+  run.events = ''
+  if run.kind == 'continue' then
+    return take_over(id, parked)
+  end
+  if parked ~= '' then
+    drop_step(parked)
+  end
+  queue(new_plan(id, 'start'))
+end
+
+-- Starts the run if the thread is free, else queues it.
+local function take_in(id)
+  if thread.active == '' then
+    return start(id)
+  end
+  table.insert(inbox(), id)
+  write('list', 'RPUSH', key('inbox'), id)
+end
+
+-- Ends or pauses the run when its step has nothing left to run and cannot advance.
+local function close_step(id)
+  local first, names = {}, names_of(id)
+  if not all_are(SETTLED, names, id) then
+    return
+  end
+  for _, task in ipairs(list_of(names, id)) do
+    first[task.status] = first[task.status] or task
+  end
+  if first.failed then
+    finish(id, 'failed', first.failed.error)
+  elseif run_of(id).stop ~= '' and not all_are(COMMITTED, names, id) then
+    finish(id, 'stopped')
+  elseif first.waiting then
+    wait(id, 'question')
+  end
+end

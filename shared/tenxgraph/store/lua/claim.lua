@@ -1,0 +1,26 @@
+-- Takes a task for an attempt.
+-- KEYS[1]  base key of the thread
+-- ARGV     run, step, task, attempt, nonce, worker, lease_ms, events, then what the caller knows of the state (known_from)
+-- Returns  the claim (claim_reply), or the reason of the refusal
+-- Keeps    4 (the nonce becomes the token), 6 (a repeat under the nonce has the claim again), 13.
+
+local id, step, name, attempt, nonce, worker, lease_ms, events = unpack(ARGV, 1, 8)
+
+local task, reason = find(id, step, name)
+if not task then
+  return reason
+end
+if task.status ~= 'claimed' or task.token ~= nonce then
+  if task.status ~= 'queued' or task.attempt ~= attempt then
+    return 'taken or given up'
+  end
+  local run = run_of(id)
+  task.status, task.token, task.worker, task['until'] = 'claimed', nonce, worker, now + lease_ms
+  task.first = task.first == '' and now or task.first
+  run.started_ms = run.started_ms == '' and now or run.started_ms
+  run.status = run.status == 'queued' and 'running' or run.status
+  run.reason = ''
+  add_events(id, events)
+  save()
+end
+return claim_reply(id, task, known_from(9))

@@ -1,0 +1,120 @@
+"""Scripts and commands on one Redis client, and what its errors mean."""
+
+import hashlib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import redis
+from redis.exceptions import (
+    BusyLoadingError,
+    ConnectionError,  # noqa: A004 - redis-py's own name
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    TimeoutError,  # noqa: A004 - redis-py's own name
+)
+
+from tenxgraph.core.exceptions import StorageError
+
+Command = tuple[Any, ...]
+"""A command and its arguments, as ``execute_command`` takes them."""
+
+_PRELUDE = ("_record", "_thread", "_claim")
+_OUTSIDE = frozenset({"watch", "due", "settle_due", "register_run", "release_run", "list_thread"})
+
+_ADVICE: tuple[tuple[type[RedisError], str], ...] = (
+    (BusyLoadingError, "is still loading its data; try again in a moment"),
+    (ConnectionError, "is out of reach; check that it runs and that TENXGRAPH_REDIS_URL names it, then try again"),
+    (TimeoutError, "did not answer in time; try again, it is safe: what was asked may have happened already"),
+    (OutOfMemoryError, "is out of memory; raise maxmemory or delete threads, then try again"),
+    (ReadOnlyError, "is a read-only replica; point TENXGRAPH_REDIS_URL to the primary, then try again"),
+    (RedisError, "refused; it must be Redis 7, Valkey 8 or newer, be writable, and hold no other data under our keys"),
+)
+
+
+@cache
+def _source(name: str) -> str:
+    folder = files("tenxgraph.store") / "lua"
+    parts = (name,) if name in _OUTSIDE else (*_PRELUDE, name)
+    return "\n".join((folder / f"{part}.lua").read_text() for part in parts)
+
+
+def _place(client: "redis.Redis") -> str:
+    kwargs = client.connection_pool.connection_kwargs
+    return str(kwargs.get("path") or f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}")
+
+
+@contextmanager
+def storage_errors(place: str) -> Generator[None, None, None]:
+    """Turn redis-py's errors into a StorageError that says what to do next."""
+    try:
+        yield
+    except RedisError as error:
+        advice = next(text for kind, text in _ADVICE if isinstance(error, kind))
+        message = f"The store at {place} {advice} ({type(error).__name__}: {error})."
+        raise StorageError(message, context={"store": place}) from error
+
+
+class Scripts:
+    """The store's scripts on a client: sent by digest, as text only where the server does not know it.
+
+    Args:
+        constants: Names and numbers that the scripts of a thread read.
+    """
+
+    def __init__(self, client: "redis.Redis", constants: dict[str, int]) -> None:
+        self.client = client
+        self.place = _place(client)
+        self._execute: Callable[..., Any] = client.execute_command
+        self._constants = "".join(f"local {name} = {value}\n" for name, value in constants.items())
+        self._digests: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+
+    def script(self, name: str, keys: Sequence[str], *args: str | bytes | int) -> Command:
+        """Return the command that runs a script."""
+        digest = self._digests.get(name)
+        if digest is None:
+            text = self._constants + _source(name)
+            digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+            self._texts[digest] = text
+            self._digests[name] = digest
+        return ("EVALSHA", digest, len(keys), *keys, *args)
+
+    def run(self, *commands: Command, atomic: bool = False) -> list[Any]:
+        """Send commands in one trip and return their replies.
+
+        Raises:
+            StorageError: The server is away or refuses; what was asked may have happened.
+        """
+        with storage_errors(self.place):
+            replies = self._send(commands, atomic=atomic)
+            missing = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+            if missing:
+                again = [commands[at] for at in missing]
+                self._load(again)
+                for at, reply in zip(missing, self._send(again, atomic=atomic), strict=True):
+                    replies[at] = reply
+            for reply in replies:
+                if isinstance(reply, Exception):
+                    raise reply
+        return replies
+
+    def _send(self, commands: Sequence[Command], *, atomic: bool) -> list[Any]:
+        if len(commands) == 1:
+            try:
+                return [self._execute(*commands[0])]
+            except NoScriptError as missing:
+                return [missing]
+        with self.client.pipeline(transaction=atomic) as pipe:
+            queue: Callable[..., Any] = pipe.execute_command
+            for command in commands:
+                queue(*command)
+            return pipe.execute(raise_on_error=False)
+
+    def _load(self, commands: Sequence[Command]) -> None:
+        for _, digest, *_ in commands:
+            self._execute("SCRIPT LOAD", self._texts[digest])

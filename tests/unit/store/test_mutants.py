@@ -1,0 +1,267 @@
+"""The contract has teeth: stores that are broken on purpose fail the test that names the rule."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.store.base import (
+    Admission,
+    Advance,
+    Advanced,
+    Claim,
+    Committed,
+    DueThread,
+    NewRun,
+    Recovery,
+    RecoveryRules,
+    Refusal,
+    Resume,
+    Resumed,
+    Settled,
+    Settlement,
+    StopAnswer,
+    Store,
+    TaskRef,
+    TaskStatus,
+)
+from tenxgraph.store.memory import MemoryStore
+from tenxgraph.store.memory_thread import Run, Task, Thread
+from tenxgraph.testing.store_contract import MemoryHarness, StoreContract, StoreHarness
+from tenxgraph.testing.store_model import StoreMachine
+
+Mine = tuple[Thread, Run, Task]
+
+
+class NoVersionCheck(MemoryStore):
+    def advance(self, ref: TaskRef, token: str, advance: Advance) -> Advanced:
+        newest = self._threads[ref.thread_id].version
+        return super().advance(ref, token, replace(advance, base=newest))
+
+
+class CounterInsteadOfSet(MemoryStore):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.counts: Counter[tuple[str, int]] = Counter()
+
+    def commit(self, ref: TaskRef, token: str, update: bytes, **rest: Any) -> Committed:
+        mine = self._mine(ref, token)
+        answer = super().commit(ref, token, update, **rest)
+        self.counts[ref.run_id, ref.step] += 1
+        if mine is None or self.counts[ref.run_id, ref.step] < len(mine[1].node_tasks):
+            return answer
+        with self._changed:
+            for task in mine[1].node_tasks.values():
+                task.status = TaskStatus.COMMITTED
+            self._settle_commit(*mine, update, b"", 1_000)
+            return self._committed(ref, token)
+
+
+class NoTokenCheck(MemoryStore):
+    def _mine(self, ref: TaskRef, token: str) -> Mine | None:
+        found = self._task(ref)
+        return None if isinstance(found, Refusal) else found
+
+
+class NoAttemptCheck(MemoryStore):
+    def claim(self, ref: TaskRef, nonce: str, **rest: Any) -> Claim | Refusal:
+        found = self._task(ref)
+        if not isinstance(found, Refusal):
+            ref = replace(ref, attempt=found[2].attempt)
+        return super().claim(ref, nonce, **rest)
+
+
+class EveryClaimWins(MemoryStore):
+    def claim(self, ref: TaskRef, nonce: str, **rest: Any) -> Claim | Refusal:
+        found = self._task(ref)
+        if not isinstance(found, Refusal) and found[2].status is TaskStatus.CLAIMED:
+            found[2].status = TaskStatus.QUEUED
+        return super().claim(ref, nonce, **rest)
+
+
+class LeaseJudgesTheCommit(MemoryStore):
+    def commit(self, ref: TaskRef, token: str, update: bytes, **rest: Any) -> Committed:
+        mine = self._mine(ref, token)
+        if mine is not None and mine[2].until_ms < self.now_ms():
+            return Committed(accepted=False)
+        return super().commit(ref, token, update, **rest)
+
+
+class MergesInFinishOrder(MemoryStore):
+    def commit(self, ref: TaskRef, token: str, update: bytes, **rest: Any) -> Committed:
+        answer = super().commit(ref, token, update, **rest)
+        plan = answer.plan and replace(answer.plan, updates=dict(self._threads[ref.thread_id].runs[ref.run_id].updates))
+        return replace(answer, plan=plan)
+
+
+class ForgetsAdmissions(MemoryStore):
+    def admit(self, run: NewRun) -> Admission:
+        self._thread_of_run.pop(run.run_id, None)
+        return super().admit(run)
+
+
+class ForgetsClaims(MemoryStore):
+    def claim(self, ref: TaskRef, nonce: str, **rest: Any) -> Claim | Refusal:
+        found = self._task(ref)
+        if not isinstance(found, Refusal) and found[2].token == nonce:
+            return Refusal("taken")
+        return super().claim(ref, nonce, **rest)
+
+
+class ForgetsCommits(MemoryStore):
+    def commit(self, ref: TaskRef, token: str, update: bytes, **rest: Any) -> Committed:
+        mine = self._mine(ref, token)
+        if mine is None or mine[2].status is not TaskStatus.CLAIMED:
+            return Committed(accepted=False)
+        return super().commit(ref, token, update, **rest)
+
+
+class ForgetsAdvances(MemoryStore):
+    def advance(self, ref: TaskRef, token: str, advance: Advance) -> Advanced:
+        if self._mine(ref, token) is None:
+            return Advanced(accepted=False)
+        return super().advance(ref, token, advance)
+
+
+class ForgetsSettlements(MemoryStore):
+    def settle(self, ref: TaskRef, token: str, settlement: Settlement) -> Settled:
+        mine = self._mine(ref, token)
+        if mine is None or mine[2].status is not TaskStatus.CLAIMED:
+            return Settled(accepted=False)
+        return super().settle(ref, token, settlement)
+
+
+class ForgetsResumes(MemoryStore):
+    def resume(self, resume: Resume) -> Resumed:
+        for run in self._threads[resume.thread_id].runs.values():
+            run.resumes.pop(resume.resume_id, None)
+        return super().resume(resume)
+
+
+class CancelFencesNothing(MemoryStore):
+    def cancel(self, thread_id: str, run_id: str, *, reason: str, error: bytes, events: bytes) -> StopAnswer:
+        thread, run = self._find(thread_id, run_id)
+        if thread is None or run is None or run.status is not RunStatus.RUNNING:
+            return super().cancel(thread_id, run_id, reason=reason, error=error, events=events)
+        run.status, run.reason = RunStatus.CANCELLED, reason
+        return StopAnswer(run.status)
+
+
+class PlansAfterAStop(MemoryStore):
+    def advance(self, ref: TaskRef, token: str, advance: Advance) -> Advanced:
+        thread, run = self._find(ref.thread_id, ref.run_id)
+        if thread is not None and run is not None:
+            run.stop = ""
+        return super().advance(ref, token, advance)
+
+
+class StartsTheNewestFirst(MemoryStore):
+    def admit(self, run: NewRun) -> Admission:
+        answer = super().admit(run)
+        self._threads[run.thread_id].inbox.rotate(1)
+        return answer
+
+
+class DeathsAreNotCounted(MemoryStore):
+    def recover(self, thread_id: str, rules: RecoveryRules) -> Recovery:
+        return super().recover(thread_id, replace(rules, max_deliveries=1_000))
+
+
+class TouchesAreNotSeen(MemoryStore):
+    def settle_due(self, due: DueThread, next_due_ms: int | None) -> None:
+        _, touch = self._due.get(due.thread_id, (0, due.touch))
+        super().settle_due(replace(due, touch=touch), next_due_ms)
+
+
+class WatchesNobody(MemoryStore):
+    def _watch_next(self, thread: Thread, now_ms: int) -> None:
+        pass
+
+
+class LosesWhatWasCommitted(MemoryStore):
+    def admit(self, run: NewRun) -> Admission:
+        thread = self._threads.get(run.thread_id)
+        for old in thread.runs.values() if thread else ():
+            old.updates = {}
+        return super().admit(run)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A broken store, and the tests that must tell."""
+
+    store: Callable[..., Store]
+    caught_by: tuple[str, ...]
+
+
+MUTANTS = (
+    Mutant(NoVersionCheck, ("test_an_advance_on_another_version_writes_nothing",)),
+    Mutant(CounterInsteadOfSet, ("test_a_double_commit_does_not_release_the_join",)),
+    Mutant(
+        NoTokenCheck,
+        (
+            "test_another_token_commits_nothing",
+            "test_a_fenced_attempt_commits_nothing",
+            "test_another_token_advances_nothing",
+            "test_another_token_does_not_renew",
+        ),
+    ),
+    Mutant(NoAttemptCheck, ("test_a_message_that_the_store_does_not_confirm_is_refused",)),
+    Mutant(EveryClaimWins, ("test_a_taken_task_is_refused", "test_a_message_sent_twice_is_claimed_once")),
+    Mutant(LeaseJudgesTheCommit, ("test_a_late_commit_that_nobody_fenced_counts",)),
+    Mutant(MergesInFinishOrder, ("test_the_last_commit_takes_the_advance",)),
+    Mutant(ForgetsAdmissions, ("test_a_repeated_admission_is_known_and_has_the_same_dispatch",)),
+    Mutant(ForgetsClaims, ("test_a_repeated_claim_is_answered_the_same",)),
+    Mutant(ForgetsCommits, ("test_a_repeated_commit_is_answered_the_same",)),
+    Mutant(ForgetsAdvances, ("test_a_repeated_advance_is_answered_the_same_and_writes_once",)),
+    Mutant(ForgetsSettlements, ("test_a_repeated_settlement_is_answered_the_same_and_counts_once",)),
+    Mutant(
+        ForgetsResumes,
+        ("test_a_repeated_resume_is_answered_the_same", "test_a_repeated_answer_is_answered_the_same"),
+    ),
+    Mutant(CancelFencesNothing, ("test_nothing_of_a_cancelled_run_is_written",)),
+    Mutant(PlansAfterAStop, ("test_a_stop_in_flight_lets_the_step_commit_and_parks_what_comes_next",)),
+    Mutant(StartsTheNewestFirst, ("test_queued_runs_start_in_the_order_of_their_admission",)),
+    Mutant(DeathsAreNotCounted, ("test_a_task_that_keeps_killing_its_worker_ends_the_run_as_dead",)),
+    Mutant(TouchesAreNotSeen, ("test_a_thread_that_was_touched_since_stays_due",)),
+    Mutant(
+        WatchesNobody,
+        (
+            "test_a_stop_starts_the_next_queued_run_and_watches_it",
+            "test_a_cancel_starts_the_next_queued_run_and_watches_it",
+        ),
+    ),
+    Mutant(LosesWhatWasCommitted, ("test_committed_updates_reach_the_advance_in_plan_order",)),
+)
+CASES = [pytest.param(m.store, name, id=f"{m.store.__name__}-{name}") for m in MUTANTS for name in m.caught_by]
+
+
+def run_one(name: str, make: Callable[..., Store]) -> None:
+    contract = StoreContract()
+    contract.harness = MemoryHarness(make)
+    getattr(contract, name)()
+
+
+@pytest.mark.parametrize(("mutant", "name"), CASES)
+def test_a_broken_store_fails_the_test_that_names_the_rule(mutant: Callable[..., Store], name: str) -> None:
+    run_one(name, MemoryStore)
+    with pytest.raises(AssertionError):
+        run_one(name, mutant)
+
+
+@pytest.mark.parametrize(
+    "mutant", [CounterInsteadOfSet, NoTokenCheck, EveryClaimWins, ForgetsAdvances, ForgetsAdmissions]
+)
+def test_the_random_machine_finds_a_broken_store(mutant: Callable[..., Store]) -> None:
+    class OnAMutant(StoreMachine):
+        def make_harness(self) -> StoreHarness:
+            return MemoryHarness(mutant)
+
+    once = settings(max_examples=400, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate])
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(OnAMutant, settings=settings(once, derandomize=True))
