@@ -97,16 +97,16 @@ class InProcessExecutor(EngineClient[StateT]):
         for item in dispatches:
             if item.ref.task == PLAN:
                 self._watch_deadline(item.ref)
-            task = asyncio.get_running_loop().create_task(self._perform(item.ref))
+            task = asyncio.get_running_loop().create_task(self._perform(item.ref, item.node))
             self._running[item.ref] = task
             task.add_done_callback(partial(self._forget, item.ref))
 
     def _forget(self, ref: TaskRef, _: asyncio.Task[None]) -> None:
         self._running.pop(ref, None)
 
-    async def _perform(self, ref: TaskRef) -> None:
+    async def _perform(self, ref: TaskRef, node: str) -> None:
         try:
-            await adrive(self._attempts.perform(ref))
+            await adrive(self._attempts.perform(ref, node))
         except Exception:
             logger.exception("the attempt broke off", extra=log_fields(ref))
 

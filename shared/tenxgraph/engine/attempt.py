@@ -36,6 +36,7 @@ from tenxgraph.engine.step import (
 from tenxgraph.engine.user_call import USER_FAULTS, CallTimedOutError, Steps, UserCall, drive
 from tenxgraph.engine.views import task_state
 from tenxgraph.store.base import (
+    PLAN,
     Advance,
     Claim,
     Dispatch,
@@ -95,27 +96,31 @@ class AttemptRunner:
     def _hold(self) -> Hold:
         return self.hold or hold_by_asking(self.store, self.lease_ms)
 
-    def perform(self, ref: TaskRef) -> Steps[str]:
+    def perform(self, ref: TaskRef, node: str | None = None) -> Steps[str]:
         """Do what a message asks for, if the store confirms it.
+
+        Args:
+            ref: What the message names.
+            node: The node's name as the message has it, for the ``task_start`` event.
 
         Returns:
             One word for the log: what became of the attempt.
         """
         nonce = secrets.token_hex(8)
-        claim = self._claim(ref, nonce)
+        claim = self._claim(ref, nonce, node)
         if isinstance(claim, Refusal):
             logger.debug("refused: %s", claim.reason, extra=log_fields(ref))
             return "refused"
         self.cache.put(ref.thread_id, claim.image)
-        if claim.spec.node in (PLAN_START, PLAN_RESUME, PLAN_ADVANCE) and ref.task == "plan":
+        if claim.spec.node in (PLAN_START, PLAN_RESUME, PLAN_ADVANCE) and ref.task == PLAN:
             return (yield from self._perform_plan(claim))
         return (yield from self._perform_node(claim))
 
-    def _claim(self, ref: TaskRef, nonce: str) -> Claim | Refusal:
-        started = chunk("task_start", step=ref.step, task=ref.task, attempt=ref.attempt) if ref.task != "plan" else b""
+    def _claim(self, ref: TaskRef, nonce: str, node: str | None) -> Claim | Refusal:
+        started = chunk("task_start", step=ref.step, node=node, task=ref.task, attempt=ref.attempt)
         known = self.cache.get(ref.thread_id)
         claim = partial(self.store.claim, ref, nonce, worker=self.worker, lease_ms=self.lease_ms)
-        return self.insist(lambda: claim(known=known, events=started))
+        return self.insist(lambda: claim(known=known, events=b"" if ref.task == PLAN else started))
 
     # -- nodes
 

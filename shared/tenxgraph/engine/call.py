@@ -61,7 +61,8 @@ def read_call(
     resume = (given.pop("resume"),) if "resume" in given else None
     messages = _messages(given.get("messages", []))
     fields = _fields(runtime, given.get("state", {}))
-    digest = _digest(checked, input_data is None, messages, fields, resume)
+    said = runtime.codec.validate_update(fields, place="the input").to_json()
+    digest = _digest(checked, input_data is None, messages, said, resume)
     if not given:
         return Call(checked, None, False, resume, digest)
     update = runtime.codec.validate_update({CONTEXT: messages, **fields}, place="the input")
@@ -131,14 +132,14 @@ def _fields(runtime: Runtime[Any], given: Any) -> dict[str, Any]:
 
 
 def _digest(
-    config: RunConfig, is_none: bool, messages: Sequence[Message], fields: Mapping[str, Any], resume: tuple[Any] | None
+    config: RunConfig, is_none: bool, messages: Sequence[Message], fields: bytes, resume: tuple[Any] | None
 ) -> str:
     """A fingerprint of what the caller said; what this library made up (ids, times) is left out."""
     said = [
         message.model_dump_json(exclude={"timestamp"} | ({"message_id"} - message.model_fields_set))
         for message in messages
     ]
-    parts = [config.thread_id, str(is_none), *said, repr(sorted(fields.items())), repr(resume)]
+    parts = [config.thread_id, str(is_none), *said, fields.decode(), repr(resume)]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -241,8 +242,8 @@ def _extra(given: dict[str, Any]) -> dict[str, Any]:
             exact = False
         if not exact:
             raise InvalidInputError(
-                f"config[{name!r}] is a {type(value).__name__} that JSON does not hold: nodes run elsewhere and get JSON; "
-                "give plain values, or build it in the node.",
+                f"config[{name!r}] is a {type(value).__name__} that JSON does not hold: nodes run elsewhere and "
+                "get JSON; give plain values, or build it in the node.",
                 context={"key": str(name)},
             )
     return given

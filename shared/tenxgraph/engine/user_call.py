@@ -47,6 +47,9 @@ Steps = Generator[UserCall, Any, T]
 """Code of the engine that needs user code called on its way to a ``T``."""
 
 
+_LOOP_LOCK = threading.Lock()
+
+
 @cache
 def _loop_of(pid: int) -> asyncio.AbstractEventLoop:
     del pid  # a forked child has threads of its own, so a loop of its own
@@ -57,7 +60,8 @@ def _loop_of(pid: int) -> asyncio.AbstractEventLoop:
 
 def node_loop() -> asyncio.AbstractEventLoop:
     """The event loop of this process on which all async nodes run, so that their clients may outlive a task."""
-    return _loop_of(os.getpid())
+    with _LOOP_LOCK:  # the cache alone would let two threads make a loop each
+        return _loop_of(os.getpid())
 
 
 def _in_thread(call: UserCall) -> "Future[Any]":

@@ -284,7 +284,7 @@ def test_any_other_text_is_a_name(name: str) -> None:
         ("queue", ""),
         ("queue", "a\n"),
         ("priority", -1),
-        ("priority", 256),
+        ("priority", 10),
         ("priority", True),
         ("on_error", ""),
         ("join", "all"),

@@ -18,7 +18,7 @@ from tenxgraph.utils.constants import END, START
 
 Join = Literal["once", "each"]
 
-_TOP_PRIORITY = 255
+_TOP_PRIORITY = 9
 _UNSAFE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
@@ -30,7 +30,7 @@ class NodePolicies:
         retry: When a failed attempt is tried again.
         timeout_s: Longest time of one attempt, in seconds.
         queue: Name of the queue its tasks go to.
-        priority: 0 to 255, higher first.
+        priority: 0 to 9, higher first.
         on_error: The node (or END) that takes over when it fails for good.
         join: ``once`` merges arrivals of several branches, ``each`` runs once per arrival.
     """
@@ -58,7 +58,7 @@ class NodePolicies:
             ("retry", "a RetryPolicy", self.retry is None or isinstance(self.retry, RetryPolicy)),
             ("timeout_s", "a number of seconds above 0", self.timeout_s is None or _is_time(self.timeout_s)),
             ("queue", "the name of a queue", self.queue is None or _is_name(self.queue)),
-            ("priority", "a whole number from 0 to 255", self.priority is None or _is_priority(self.priority)),
+            ("priority", "a whole number from 0 to 9", self.priority is None or _is_priority(self.priority)),
             ("on_error", "the name of a node", self.on_error is None or _is_name(self.on_error)),
             ("join", " or ".join(map(repr, get_args(Join))), self.join in get_args(Join)),
         ]

@@ -1,0 +1,89 @@
+"""Celery as a producer: the broker's URL and settings, and the one task that all nodes of all graphs travel as."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from celery import Celery
+
+from tenxgraph.core.exceptions import InvalidInputError
+from tenxgraph.settings import Settings
+
+TASK_NAME: Final = "tenxgraph.step"
+DISPATCHED_HEADER: Final = "tg-dispatched"
+
+_MAX_CONNECTIONS = 10_000
+"""kombu's 10 fail the acknowledgements of a pool of 100 threads."""
+
+
+def store_url(settings: Settings, redis_url: str | None = None) -> str:
+    """Return the store's URL: the one that is passed, else the configured one.
+
+    Raises:
+        InvalidInputError: ``NO_REDIS``; nothing names a Redis.
+    """
+    url = redis_url or settings.redis_url
+    if url is None:
+        raise InvalidInputError(
+            "No Redis is named: set TENXGRAPH_REDIS_URL, such as redis://localhost:6379/0, or pass redis_url.",
+            error_code="NO_REDIS",
+        )
+    return url
+
+
+def broker_url(settings: Settings, redis_url: str | None = None) -> str:
+    """Return the broker's URL in kombu's spelling: the configured one, else the store's.
+
+    Raises:
+        InvalidInputError: ``NO_REDIS``; nothing names a Redis.
+    """
+    return _for_kombu(settings.broker_url or store_url(settings, redis_url))
+
+
+def _for_kombu(url: str) -> str:
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    if parts.scheme == "unix":
+        database = query.pop("db", "0")
+        return f"redis+socket://{parts.path}?{urlencode({**query, 'virtual_host': database})}"
+    if parts.scheme == "rediss" and "ssl_cert_reqs" not in query:
+        # Without it kombu would take any certificate; redis-py, and so the store, would not.
+        return urlunsplit(parts._replace(query=urlencode({**query, "ssl_cert_reqs": "required"})))
+    return url
+
+
+def celery_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings of an app that is ours alone; an app that we join keeps its own."""
+    return {
+        "task_default_queue": settings.default_queue,
+        "task_ignore_result": True,
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "task_send_sent_event": False,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_transport_options": {
+            "visibility_timeout": 6 * 3600,
+            "unacked_restore_interval": 10,
+            "unacked_restore_throttle": 1,
+            # Without a timeout a publish into a half-open connection hangs for ever.
+            "socket_timeout": 30,
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+            "max_connections": _MAX_CONNECTIONS,
+        },
+        "worker_prefetch_multiplier": 1,
+        # A blip must not kill work: the duplicates that follow it are refused at the claim.
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+    }
+
+
+def make_celery(settings: Settings, url: str) -> Celery:
+    """Return a Celery app of our own. It connects when it is first used."""
+    app = Celery("tenxgraph", broker=url, set_as_current=False, backend=None)
+    app.conf.update(celery_settings(settings))
+    return app

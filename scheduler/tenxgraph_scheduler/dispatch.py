@@ -1,0 +1,87 @@
+"""Sends dispatched tasks on their way."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+
+from celery import Celery
+
+from tenxgraph.core.state.image import StateImage
+from tenxgraph.engine.log import log_fields
+from tenxgraph.engine.state_cache import StateCache
+from tenxgraph.settings import Settings
+from tenxgraph.store.base import Dispatch
+from tenxgraph_scheduler.broker import DISPATCHED_HEADER
+from tenxgraph_scheduler.message import image_bytes, message_of
+from tenxgraph_scheduler.publisher import Publisher
+
+logger = logging.getLogger(__name__)
+
+
+class CeleryDispatcher:
+    """Publishes through a Celery app; may be called from any thread and after a fork.
+
+    Args:
+        make_app: Makes the producing app, once in each process.
+        settings: Default queue and the limit of inline state.
+        now_ms: The store's clock.
+        cache: Where the states are that may travel inline; None sends all by reference.
+    """
+
+    def __init__(
+        self,
+        make_app: Callable[[], Celery],
+        settings: Settings,
+        *,
+        now_ms: Callable[[], int],
+        cache: StateCache | None = None,
+    ) -> None:
+        self._make_app = make_app
+        self._settings = settings
+        self._now_ms = now_ms
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._publishers: dict[int, Publisher] = {}
+
+    def __call__(self, dispatches: Sequence[Dispatch]) -> None:
+        """Send the tasks' messages. One that cannot be sent is left to the reconciler: a message is a hint."""
+        if not dispatches:
+            return
+        try:
+            self._publish(dispatches)
+        except Exception:
+            logger.exception(
+                "%d messages did not reach the broker; the scheduler sends them again",
+                len(dispatches),
+                extra=log_fields(dispatches[0].ref),
+            )
+
+    def close(self) -> None:
+        """Close this process's connections to the broker."""
+        publisher = self._publishers.pop(os.getpid(), None)
+        if publisher is not None:
+            publisher.close()
+
+    def _publisher(self) -> Publisher:
+        pid = os.getpid()
+        with self._lock:
+            if pid not in self._publishers:
+                self._publishers = {pid: Publisher(self._make_app())}
+            return self._publishers[pid]
+
+    def _publish(self, dispatches: Sequence[Dispatch]) -> None:
+        publisher = self._publisher()
+        headers = {DISPATCHED_HEADER: self._now_ms()}
+        with publisher.batch(len(dispatches)) as producer:
+            for item in dispatches:
+                message = message_of(item, self._inline_state(item, len(dispatches)))
+                queue = item.queue or self._settings.default_queue
+                publisher.send(producer, item, message.to_kwargs(), queue, headers)
+
+    def _inline_state(self, item: Dispatch, tasks: int) -> StateImage | None:
+        limit_bytes = self._settings.inline_state_bytes // tasks
+        image = self._cache.get(item.ref.thread_id) if self._cache is not None else None
+        if image is None or image.version != item.version:
+            return None
+        return image if image_bytes(image, limit_bytes) <= limit_bytes else None

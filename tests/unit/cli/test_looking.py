@@ -1,0 +1,287 @@
+"""What is said of runs and threads, from the store alone; the runs are real ones, in process."""
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tenxgraph import AgentState, StateGraph
+from tenxgraph.core.exceptions import InterruptConflictError, InvalidInputError, TenxGraphError, ThreadBusyError
+from tenxgraph.core.graph import CompiledGraph, RetryPolicy
+from tenxgraph.core.state import Message
+from tenxgraph.store.base import RunView
+from tenxgraph.store.memory import MemoryStore
+from tenxgraph.utils import interrupt
+from tenxgraph.wire import Checkpointed
+from tenxgraph_worker.cli import records
+from tenxgraph_worker.cli.lookup import find_run, find_thread, list_runs
+from tenxgraph_worker.cli.resuming import resume_run
+from tenxgraph_worker.cli.why import explain
+
+HI = {"messages": [Message.text_message("Hi")]}
+
+
+def hello(state: AgentState) -> str:
+    return "Hello"
+
+
+def ask(state: AgentState) -> str:
+    return f"You said {interrupt('Sure?')}"
+
+
+def fail(state: AgentState) -> str:
+    raise RuntimeError("it broke")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+Build = Callable[..., CompiledGraph[Any]]
+
+
+@pytest.fixture
+def build(store: MemoryStore) -> Build:
+    """Make a graph of one node on the store."""
+
+    def make(node: Callable[..., Any], *, retry: RetryPolicy | None = None, **options: Any) -> CompiledGraph[Any]:
+        graph = StateGraph(name=node.__name__).add_node(node.__name__, node, retry=retry)
+        return graph.set_entry_point(node.__name__).compile(checkpointer=store, **options)
+
+    return make
+
+
+def run_of(store: MemoryStore, thread_id: str) -> RunView:
+    return list_runs(store, thread=thread_id, status=None, limit=1)[0]
+
+
+def why(store: MemoryStore, run: RunView) -> str:
+    point = store.checkpoint(run.thread_id, run.version) if run.version else None
+    noted = Checkpointed.from_json(point.meta) if point is not None and point.meta else Checkpointed()
+    lines = explain(run, store.tasks(run.run_id), store.thread(run.thread_id), noted, store.now_ms())
+    return "\n".join(lines)
+
+
+def settle(app: CompiledGraph[Any], **config: Any) -> None:
+    """Run until it ends, well or badly."""
+    try:
+        app.invoke(HI, {"thread_id": "t1", **config})
+    except TenxGraphError:
+        return
+
+
+def test_a_record_of_a_run_is_json_with_stable_keys(store: MemoryStore, build: Build) -> None:
+    settle(build(fail))
+    run = run_of(store, "t1")
+
+    record = json.loads(json.dumps(records.run_record(run, list(store.tasks(run.run_id)))))
+
+    assert set(record) == {
+        "run_id",
+        "thread_id",
+        "graph",
+        "status",
+        "reason",
+        "step",
+        "created_at",
+        "started_at",
+        "ended_at",
+        "user_id",
+        "graph_version",
+        "checkpoint",
+        "continues",
+        "wait",
+        "interrupts",
+        "error",
+        "tasks",
+        "waiting_nodes",
+        "config",
+    }
+    assert record["error"]["message"] == "node 'fail' failed: RuntimeError: it broke"
+
+
+def test_a_record_of_a_thread_holds_its_state(store: MemoryStore, build: Build) -> None:
+    settle(build(hello))
+
+    record = records.thread_record(find_thread(store, "t1"), store.image("t1"))
+
+    assert [message["role"] for message in record["state"]["context"]] == ["user", "assistant"]
+    assert records.for_people(record)["context"] == ["user: Hi", "assistant: Hello"]
+
+
+def test_a_record_of_a_checkpoint_says_what_ran_and_what_runs_next(store: MemoryStore, build: Build) -> None:
+    settle(build(hello))
+
+    newest, first = map(records.checkpoint_record, store.checkpoints("t1", limit=5))
+
+    assert (first["next"], newest["ran"], newest["next"]) == (["hello"], ["hello"], [])
+
+
+def test_runs_are_listed_newest_first_and_by_status(store: MemoryStore, build: Build) -> None:
+    build(hello).invoke(HI, {"thread_id": "good"})
+    settle(build(fail))
+
+    assert [run.thread_id for run in list_runs(store, thread=None, status=None, limit=10)] == ["t1", "good"]
+    assert [run.thread_id for run in list_runs(store, thread=None, status="completed", limit=10)] == ["good"]
+    assert len(list_runs(store, thread=None, status=None, limit=1)) == 1
+
+
+def test_what_is_not_there_is_named(store: MemoryStore) -> None:
+    with pytest.raises(InvalidInputError, match="no run 'r1' in this store"):
+        find_run(store, "r1")
+    with pytest.raises(InvalidInputError, match="no thread 't1' in this store"):
+        find_thread(store, "t1")
+    with pytest.raises(InvalidInputError, match="choose one of queued, running"):
+        list_runs(store, thread=None, status="nope", limit=1)
+
+
+def test_why_a_run_failed(store: MemoryStore, build: Build) -> None:
+    settle(build(fail))
+    run = run_of(store, "t1")
+
+    assert why(store, run) == (
+        "It ended as failed: node 'fail' failed: RuntimeError: it broke\n"
+        f"To go on where it was: tenxgraph runs resume {run.run_id}"
+    )
+
+
+def test_why_a_run_waits_for_a_person(store: MemoryStore, build: Build) -> None:
+    settle(build(ask))
+    run = run_of(store, "t1")
+
+    assert why(store, run).startswith(
+        f"Node 'ask' asks 'Sure?': tenxgraph runs resume {run.run_id} ANSWER --interrupt "
+    )
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_why_a_run_is_paused(store: MemoryStore, build: Build, where: str) -> None:
+    settle(build(hello, **{f"interrupt_{where}": ["hello"]}))
+    run = run_of(store, "t1")
+
+    assert why(store, run) == f"It is paused {where} hello: tenxgraph runs resume {run.run_id}"
+
+
+def test_why_a_delayed_run_is_queued(store: MemoryStore, build: Build) -> None:
+    late = build(hello).submit(HI, {"thread_id": "t1", "start_after_s": 100})
+
+    assert why(store, find_run(store, late.run_id)) == "It waits for its moment to start (start_after_s)."
+
+
+def test_why_a_run_is_queued_behind_another(store: MemoryStore, build: Build) -> None:
+    go_on = threading.Event()
+
+    def slow(state: AgentState) -> None:
+        assert go_on.wait(10)
+
+    app = build(slow)
+    first, second, third = (app.submit(HI, {"thread_id": "t1"}) for _ in range(3))
+
+    said = [why(store, find_run(store, run.run_id)) for run in (second, third)]
+    go_on.set()
+    third.result(timeout_s=10)
+
+    assert said == [
+        f"It is number {place} in the queue behind run {first.run_id} on the same thread." for place in (1, 2)
+    ]
+
+
+def test_why_a_run_is_queued_without_a_worker(store: MemoryStore, build: Build) -> None:
+    settle(build(fail))
+    run_id, _ = resume_run(store, run_of(store, "t1"), None, None, "q")
+
+    assert "No worker has taken it yet" in why(store, find_run(store, run_id))
+    assert "that has graph 'fail'" in why(store, find_run(store, run_id))
+
+
+def test_why_a_run_is_between_two_attempts(store: MemoryStore, build: Build) -> None:
+    app = build(fail, retry=RetryPolicy(max_attempts=3, initial_s=100, jitter=False))
+    handle = app.submit(HI, {"thread_id": "t1"})
+    for chunk in handle.stream():
+        if chunk.event == "task_retry":
+            break
+
+    said = why(store, find_run(store, handle.run_id))
+
+    assert "It is in step 1." in said
+    assert "Task 0 (fail), attempt 2, waits " in said
+    assert "It failed with: node 'fail' failed: RuntimeError: it broke" in said
+    handle.cancel()
+
+
+# -- resume without the graph
+
+
+def test_an_answer_reaches_the_run_that_asked(store: MemoryStore, build: Build) -> None:
+    app = build(ask)
+    settle(app)
+    run = run_of(store, "t1")
+
+    run_id, dispatch = resume_run(store, run, "yes", None, "q")
+
+    assert run_id == run.run_id
+    assert [item.node for item in dispatch] == ["ask"]
+    assert find_run(store, run_id).interrupts[0].answer == b'"yes"'
+
+
+def test_only_one_answer_counts(store: MemoryStore, build: Build) -> None:
+    settle(build(ask))
+    run = run_of(store, "t1")
+    resume_run(store, run, "yes", None, "q")
+
+    with pytest.raises(InterruptConflictError, match="somebody else answered it"):
+        resume_run(store, run, "no", None, "q")
+
+
+@pytest.mark.parametrize(
+    ("answer", "question", "said"),
+    [(None, None, "waits for an answer"), ("yes", "nope", "does not ask 'nope': it asks")],
+    ids=["none", "unknown id"],
+)
+def test_an_answer_that_does_not_fit_is_refused(
+    store: MemoryStore, build: Build, answer: str | None, question: str | None, said: str
+) -> None:
+    settle(build(ask))
+
+    with pytest.raises(InvalidInputError, match=said):
+        resume_run(store, run_of(store, "t1"), answer, question, "q")
+
+
+def test_a_pause_ends_without_an_answer_and_refuses_one(store: MemoryStore, build: Build) -> None:
+    settle(build(hello, interrupt_before=["hello"]))
+    run = run_of(store, "t1")
+
+    with pytest.raises(InvalidInputError, match="asks nothing: leave the answer out"):
+        resume_run(store, run, "yes", None, "q")
+    assert resume_run(store, run, None, None, "q")[0] == run.run_id
+
+
+def test_a_failed_run_is_continued_by_a_new_one(store: MemoryStore, build: Build) -> None:
+    settle(build(fail), recursion_limit=7)
+    run = run_of(store, "t1")
+
+    run_id, dispatch = resume_run(store, run, None, None, "q")
+
+    new = find_run(store, run_id)
+    assert (new.continues, new.status) == (run.run_id, "queued")
+    assert records.config(new.request)["recursion_limit"] == 7
+    assert dispatch
+
+
+def test_a_continued_run_is_not_continued_twice(store: MemoryStore, build: Build) -> None:
+    settle(build(fail))
+    run = run_of(store, "t1")
+    resume_run(store, run, None, None, "q")
+
+    with pytest.raises(ThreadBusyError, match="is active on thread 't1'"):
+        resume_run(store, run, None, None, "q")
+
+
+def test_a_completed_run_is_not_continued(store: MemoryStore, build: Build) -> None:
+    settle(build(hello))
+
+    with pytest.raises(InvalidInputError, match="nothing of it is left to continue"):
+        resume_run(store, run_of(store, "t1"), None, None, "q")

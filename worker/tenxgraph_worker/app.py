@@ -1,0 +1,25 @@
+"""The Celery app of a worker that serves graphs and nothing else."""
+
+from collections.abc import Iterable
+
+from celery import Celery
+
+from tenxgraph.settings import Settings
+from tenxgraph_scheduler.broker import broker_url, make_celery
+from tenxgraph_worker.graphs import GraphSource
+from tenxgraph_worker.install import install
+
+
+def make_app(settings: Settings, graphs: Iterable[GraphSource]) -> Celery:
+    """Return a configured app with the one task that runs nodes.
+
+    Args:
+        settings: Store, broker and limits.
+        graphs: Graphs, or where to import them from as ``MODULE:ATTR``.
+
+    Raises:
+        See :func:`tenxgraph_worker.install.install`.
+    """
+    app = make_celery(settings, broker_url(settings))
+    install(app, graphs, settings=settings)
+    return app
