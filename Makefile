@@ -1,0 +1,56 @@
+# `make test` needs Python >= 3.11 and nothing else; everything lands in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+SUITES := $(wildcard tests/unit tests/integration tests/acceptance)
+PYTHONS := 3.11 3.12 3.13
+# pyright --verifytypes takes the first python on the PATH and listens to nothing else.
+IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
+
+.DEFAULT_GOAL := help
+.PHONY: help install test docs-test lint format types contracts clean
+
+help: ## Show the targets.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+install: $(STAMP) ## Make .venv with tenxgraph and the developers' tools.
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tenxgraph needs Python 3.11 or newer, %s is %s: run make PYTHON=python3.12" % (sys.executable, sys.version.split()[0]))'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+test: $(STAMP) ## Run the unit, integration and acceptance tests.
+	$(BIN)/python -m pytest $(SUITES) $(PYTEST_ARGS)
+
+docs-test: $(STAMP) ## Run every Python block of the README and docs/.
+	$(BIN)/python -m pytest tests/docs $(PYTEST_ARGS)
+
+lint: $(STAMP) ## Check style and formatting.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP) ## Format and mend what can be mended.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(STAMP) ## mypy --strict over everything for each Python, pyright over the public API.
+	for version in $(PYTHONS); do $(BIN)/mypy --python-version $$version || exit 1; done
+	$(IN_VENV) pyright
+	$(IN_VENV) pyright --verifytypes tenxgraph --ignoreexternal
+
+contracts: $(STAMP) ## Check which package imports which.
+	$(BIN)/lint-imports
+
+clean: ## Remove what the other targets made.
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+demo: $(STAMP) ## Review a folder of texts on two workers, with progress; leaves nothing running.
+	$(BIN)/python -m examples.review --workers 2
+
+dev: $(STAMP) ## Keep the demo's store, scheduler, workers and Flower up until Ctrl-C.
+	$(BIN)/tenxgraph dev examples.review.graph:app --workers 2 --pool prefork --concurrency 2
+
+.PHONY: demo dev

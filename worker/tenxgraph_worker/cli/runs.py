@@ -1,0 +1,144 @@
+"""``tenxgraph runs``: look at runs, stop them, answer them."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tenxgraph_worker.cli.options import Json, Limit, RedisUrl, RunId
+
+if TYPE_CHECKING:
+    from tenxgraph.store.base import RunView, StopAnswer, Store
+
+_COLUMNS = {
+    "run_id": "run",
+    "thread_id": "thread",
+    "graph": "graph",
+    "status": "status",
+    "step": "step",
+    "reason": "reason",
+    "created_at": "created",
+}
+Thread = Annotated[str | None, typer.Option("--thread", help="Only runs of this thread.")]
+Status = Annotated[str | None, typer.Option("--status", help="Only runs with this status.")]
+Reason = Annotated[str, typer.Option("--reason", help="Kept with the run.")]
+Answer = Annotated[
+    str | None,
+    typer.Argument(metavar="[ANSWER]", help="JSON, or a text; for a run that asked a question.", show_default=False),
+]
+InterruptId = Annotated[str | None, typer.Option("--interrupt", help="Which question, if several wait.")]
+
+
+def make_app() -> typer.Typer:
+    """Return the noun with its verbs."""
+    app = typer.Typer(name="runs", help="Look at runs, stop them, answer them.", no_args_is_help=True)
+    verbs: dict[str, Callable[..., None]] = {
+        "ls": ls,
+        "show": show,
+        "why": why,
+        "stop": stop,
+        "cancel": cancel,
+        "resume": resume,
+    }
+    for name, verb in verbs.items():
+        app.command(name)(verb)
+    return app
+
+
+def ls(
+    thread: Thread = None, status: Status = None, limit: Limit = 20, redis_url: RedisUrl = None, as_json: Json = False
+) -> None:
+    """List runs, newest first: of one thread, or of the threads that changed last."""
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.lookup import list_runs
+    from tenxgraph_worker.cli.output import print_rows
+    from tenxgraph_worker.cli.records import run_row
+
+    rows = [run_row(run) for run in list_runs(open_store(redis_url), thread=thread, status=status, limit=limit)]
+    print_rows(rows, _COLUMNS, as_json=as_json, empty="There is no such run.")
+
+
+def show(run_id: RunId, redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """Show all that the store knows of a run."""
+    from tenxgraph_worker.cli.output import print_record
+    from tenxgraph_worker.cli.records import run_record
+
+    store, run = _find(run_id, redis_url)
+    print_record(run_record(run, list(store.tasks(run_id))), as_json=as_json)
+
+
+def why(run_id: RunId, redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """Say why a run stands where it stands, and what would move it."""
+    from tenxgraph.wire import Checkpointed
+    from tenxgraph_worker.cli.output import print_json
+    from tenxgraph_worker.cli.why import explain
+
+    store, run = _find(run_id, redis_url)
+    point = store.checkpoint(run.thread_id, run.version) if run.version else None
+    noted = Checkpointed.from_json(point.meta) if point is not None and point.meta else Checkpointed()
+    lines = explain(run, store.tasks(run_id), store.thread(run.thread_id), noted, store.now_ms())
+    if as_json:
+        print_json({"run_id": run_id, "status": str(run.status), "why": lines})
+    else:
+        print("\n".join((f"Run {run_id} is {run.status}.", *lines)))
+
+
+def stop(run_id: RunId, redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """Let the step in flight finish, then stop. It can be resumed."""
+    store, run = _find(run_id, redis_url)
+    answer = store.stop(run.thread_id, run_id, events=b"")
+    _tell(store, run, answer, redis_url, as_json=as_json)
+
+
+def cancel(run_id: RunId, reason: Reason = "", redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """End a run now; its step in flight writes nothing any more."""
+    from tenxgraph.wire import Failure
+
+    store, run = _find(run_id, redis_url)
+    error = Failure("RunCancelledError", f"cancelled: {reason or 'from the command line'}", "RUN_CANCELLED").to_json()
+    answer = store.cancel(run.thread_id, run_id, reason=reason, error=error, events=b"")
+    _tell(store, run, answer, redis_url, as_json=as_json)
+
+
+def resume(
+    run_id: RunId,
+    answer: Answer = None,
+    interrupt: InterruptId = None,
+    redis_url: RedisUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Answer a run that waits, or go on with one that failed or was stopped."""
+    from tenxgraph_worker.cli.connect import load_settings
+    from tenxgraph_worker.cli.dispatching import dispatch_all
+    from tenxgraph_worker.cli.output import print_json
+    from tenxgraph_worker.cli.resuming import resume_run
+
+    store, run = _find(run_id, redis_url)
+    settings = load_settings(redis_url)
+    resumed_id, dispatch = resume_run(store, run, answer, interrupt, settings.default_queue)
+    dispatch_all(dispatch, store, settings)
+    if as_json:
+        print_json({"run_id": resumed_id, "thread_id": run.thread_id, "resumes": run_id})
+    else:
+        print(f"Run {resumed_id} goes on: tenxgraph runs show {resumed_id}")
+
+
+def _find(run_id: str, redis_url: str | None) -> "tuple[Store, RunView]":
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.lookup import find_run
+
+    store = open_store(redis_url)
+    return store, find_run(store, run_id)
+
+
+def _tell(store: "Store", run: "RunView", answer: "StopAnswer", redis_url: str | None, *, as_json: bool) -> None:
+    from tenxgraph_worker.cli.connect import load_settings
+    from tenxgraph_worker.cli.dispatching import dispatch_all
+    from tenxgraph_worker.cli.output import print_json
+
+    dispatch_all(answer.dispatch, store, load_settings(redis_url))
+    status = str(answer.status or run.status)
+    if as_json:
+        print_json({"run_id": run.run_id, "thread_id": run.thread_id, "status": status})
+    else:
+        print(f"Run {run.run_id} is {status}.")

@@ -1,0 +1,107 @@
+"""``tenxgraph threads``: look at threads and remove them."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from tenxgraph_worker.cli.options import Json, Limit, RedisUrl, ThreadId
+
+_COLUMNS = {
+    "thread_id": "thread",
+    "graph": "graph",
+    "user_id": "user",
+    "checkpoint": "checkpoint",
+    "active_run": "active run",
+    "changed_at": "changed",
+}
+_HISTORY = {
+    "checkpoint": "checkpoint",
+    "run_id": "run",
+    "step": "step",
+    "status": "status",
+    "ran": "ran",
+    "next": "next",
+    "created_at": "created",
+}
+ThreadIds = Annotated[list[str], typer.Argument(metavar="THREAD…", help="Ids of the threads.", show_default=False)]
+Checkpoint = Annotated[int | None, typer.Option("--checkpoint", help="The state at this checkpoint, not now.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def make_app() -> typer.Typer:
+    """Return the noun with its verbs."""
+    app = typer.Typer(name="threads", help="Look at threads and remove them.", no_args_is_help=True)
+    verbs: dict[str, Callable[..., None]] = {"ls": ls, "show": show, "history": history, "rm": rm}
+    for name, verb in verbs.items():
+        app.command(name)(verb)
+    return app
+
+
+def ls(limit: Limit = 20, redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """List threads by last change, newest first."""
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.output import print_rows
+    from tenxgraph_worker.cli.records import thread_row
+
+    rows = [thread_row(thread) for thread in open_store(redis_url).threads(limit=limit)]
+    print_rows(rows, _COLUMNS, as_json=as_json, empty="There is no thread.")
+
+
+def show(thread_id: ThreadId, checkpoint: Checkpoint = None, redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """Show a thread and its state."""
+    from tenxgraph.core.exceptions import InvalidInputError
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.lookup import find_thread
+    from tenxgraph_worker.cli.output import print_record
+    from tenxgraph_worker.cli.records import for_people, thread_record
+
+    store = open_store(redis_url)
+    thread = find_thread(store, thread_id)
+    try:
+        image = store.image(thread_id, checkpoint)
+    except KeyError:
+        raise InvalidInputError(
+            f"Thread {thread_id!r} has no checkpoint {checkpoint}; the newest is {thread.version.number}.",
+            error_code="NO_CHECKPOINT",
+        ) from None
+    record = thread_record(thread, image)
+    print_record(record if as_json else for_people(record), as_json=as_json)
+
+
+def history(thread_id: ThreadId, limit: Limit = 20, redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """List a thread's checkpoints, newest first."""
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.lookup import find_thread
+    from tenxgraph_worker.cli.output import print_rows
+    from tenxgraph_worker.cli.records import checkpoint_record
+
+    store = open_store(redis_url)
+    find_thread(store, thread_id)
+    rows = [checkpoint_record(point) for point in store.checkpoints(thread_id, limit=limit)]
+    print_rows(rows, _HISTORY, as_json=as_json, empty="The thread has no checkpoint yet.")
+
+
+def rm(thread_ids: ThreadIds, yes: Yes = False, redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """Remove threads with all that belongs to them."""
+    from tenxgraph.core.exceptions import ThreadBusyError
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.lookup import find_thread
+    from tenxgraph_worker.cli.output import print_json
+
+    store = open_store(redis_url)
+    threads = [find_thread(store, thread_id) for thread_id in thread_ids]
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Remove {', '.join(thread_ids)}, with all messages and runs?", abort=True)
+    for thread in threads:
+        if not store.delete_thread(thread.thread_id):
+            raise ThreadBusyError(
+                f"Thread {thread.thread_id!r} has an active run, {thread.active or 'just started'!r}: "
+                "wait for it, or cancel it with 'tenxgraph runs cancel'.",
+                context={"thread_id": thread.thread_id, "run_id": thread.active},
+            )
+    if as_json:
+        print_json({"removed": thread_ids})
+    else:
+        print(f"Removed {', '.join(thread_ids)}.")
