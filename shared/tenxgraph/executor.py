@@ -22,7 +22,7 @@ from tenxgraph.store.base import PLAN, Dispatch, RecoveryRules, Store, TaskRef
 from tenxgraph.store.memory import MemoryStore
 from tenxgraph.wire import RunConfig
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 StateT = TypeVar("StateT", bound=AgentState)
 
@@ -108,7 +108,7 @@ class InProcessExecutor(EngineClient[StateT]):
         try:
             await adrive(self._attempts.perform(ref, node))
         except Exception:
-            logger.exception("the attempt broke off", extra=log_fields(ref))
+            _logger.exception("the attempt broke off", extra=log_fields(ref))
 
     # -- time
 

@@ -1,6 +1,6 @@
 """What can be set from outside: read once, by the factories, never at import."""
 
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -52,7 +52,9 @@ class Settings(BaseSettings):
         stream_max_len: Events kept for a run; the oldest go first.
     """
 
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
+        env_prefix=ENV_PREFIX, env_ignore_empty=True, frozen=True, extra="forbid"
+    )
 
     redis_url: Annotated[str, AfterValidator(_store_url)] | None = Field(default=None, repr=False)
     broker_url: Annotated[str, AfterValidator(_broker_url)] | None = Field(default=None, repr=False)

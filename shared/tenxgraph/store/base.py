@@ -184,6 +184,7 @@ class RunView:
         first_step: The run's step when it started; more than 0 when it continues another.
         origin: The run that this one continues at the end of the chain, else its own id.
         plan: Opaque; the frontier of the step.
+        interrupts: In plan order of their tasks, never in the order of asking; those of one task as it asked them.
     """
 
     thread_id: str

@@ -115,11 +115,16 @@ class Run:
             plan=self.plan,
             error=self.error,
             wait=self.wait,
-            interrupts=tuple(self.interrupts.values()),
+            interrupts=tuple(self._questions()),
             created_ms=self.created_ms,
             started_ms=self.started_ms,
             ended_ms=self.ended_ms,
         )
+
+    def _questions(self) -> list[Interrupt]:
+        # In plan order: which sibling asked first is chance.
+        places = {name: place for place, name in enumerate(self.tasks)}
+        return sorted(self.interrupts.values(), key=lambda asked: places[asked.task])
 
     def task_views(self) -> list[TaskView]:
         """The tasks as the port shows them."""

@@ -76,7 +76,7 @@ def spec(flat: Sequence[bytes]) -> TaskSpec:
 
 
 def interrupts(flat: Sequence[bytes] | Fields) -> tuple[Interrupt, ...]:
-    """Read a run's questions, in the order in which they were asked."""
+    """Read a run's questions, in plan order."""
     hash_ = fields(flat)
     ids = [name[: -len(b":at")] for name in hash_ if name.endswith(b":at")]
     ids.sort(key=lambda asked: number(hash_[asked + b":at"]))

@@ -67,8 +67,8 @@ class Scripts:
     """
 
     def __init__(self, client: "redis.Redis", constants: dict[str, int]) -> None:
-        self.client = client
-        self.place = _place(client)
+        self.client: redis.Redis = client
+        self.place: str = _place(client)
         self._execute: Callable[..., Any] = client.execute_command
         self._constants = "".join(f"local {name} = {value}\n" for name, value in constants.items())
         self._digests: dict[str, str] = {}

@@ -144,10 +144,11 @@ class Crew:
         copies: int = 1,
         lost: Iterable[int] = (),
     ) -> None:
-        self.faults = faults or Faults()
-        self.clock = FakeClock()
-        self.store = MemoryStore(watch_ms=RULES.grace_ms, clock=self.clock)
-        self.moves = self.looks = 0
+        self.faults: Faults = faults or Faults()
+        self.clock: FakeClock = FakeClock()
+        self.store: MemoryStore = MemoryStore(watch_ms=RULES.grace_ms, clock=self.clock)
+        self.moves: int = 0
+        self.looks: int = 0
         self._struck = cast(Store, CrashingStore(self.store, self.faults))
         self._runtime = Runtime(definition)
         self._late, self._order, self._copies, self._lost = late, order, copies, frozenset(lost)

@@ -1,10 +1,10 @@
 """What the random machine knows of the story so far, and its moves with what must come of them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine
 
@@ -21,6 +21,7 @@ from tenxgraph.store.base import (
     Refusal,
     RunView,
     Settled,
+    Store,
     TaskStatus,
 )
 from tenxgraph.testing.contract.harness import MemoryHarness, StoreHarness, StoreMoves
@@ -49,15 +50,15 @@ class StoreStory(RuleBasedStateMachine):
         logs: Thread → all updates in the order in which they took effect.
     """
 
-    thread_ids = ("t1", "t2")
-    times_ms = (1, 40, 10_000)
-    rules_of_recovery = RecoveryRules(grace_ms=1_000, max_deliveries=2)
+    thread_ids: ClassVar[tuple[str, ...]] = ("t1", "t2")
+    times_ms: ClassVar[tuple[int, ...]] = (1, 40, 10_000)
+    rules_of_recovery: ClassVar[RecoveryRules] = RecoveryRules(grace_ms=1_000, max_deliveries=2)
 
     def __init__(self) -> None:
         super().__init__()
-        self.moves = StoreMoves()
+        self.moves: StoreMoves = StoreMoves()
         self.moves.harness = self.make_harness()
-        self.store = self.moves.store
+        self.store: Store = self.moves.store
         self.messages: list[Dispatch] = []
         self.attempts: list[Attempt] = []
         self.run_ids: list[str] = []
@@ -67,7 +68,7 @@ class StoreStory(RuleBasedStateMachine):
         self.updates: dict[tuple[str, int], dict[str, bytes]] = defaultdict(dict)
         self.logs: dict[str, list[bytes]] = defaultdict(list)
         self.answers: dict[str, bytes] = {}
-        self.numbers = count()
+        self.numbers: Iterator[int] = count()
 
     def make_harness(self) -> StoreHarness:
         """Return an empty store and its time."""
@@ -220,7 +221,8 @@ class StoreStory(RuleBasedStateMachine):
             if self.store.mark_resent(late):
                 assert not self.store.mark_resent(late)
                 self.messages.append(late.dispatch)
-        return recovery.next_due_ms
+        next_due_ms: int | None = recovery.next_due_ms
+        return next_due_ms
 
     def teardown(self) -> None:
         """Invariant 9: all messages are lost, people answer, and every run ends by what is due alone."""

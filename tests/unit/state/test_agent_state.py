@@ -46,7 +46,7 @@ class Rich(AgentState):
     color: Color = Color.RED
     blob: bytes = b"\xff\x00"
     by_number: dict[int, Point] = Field(default_factory=lambda: {2**70: Point(x=1)})
-    session_data: dict = {}  # type: ignore[type-arg]  # noqa: RUF012 — as the page writes it
+    session_data: dict = {}  # type: ignore[type-arg]  # as the page writes it
     ratio: float = float("inf")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _EXTRAS: Final = ("openai", "google", "anthropic")
 _SUMMARY: Final = "context_summary"
@@ -133,7 +133,7 @@ class Agent:
             return state
         task = find_task()
         if task is None or task.context_manager is None:
-            logger.warning(
+            _logger.warning(
                 "trim_context=True, but the graph has no context manager: everything is sent. "
                 "Give one: StateGraph(…, context_manager=MessageContextManager())."
             )

@@ -24,7 +24,7 @@ from tenxgraph.core.graph.retry_policy import RetryPolicy
 from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.model_summary import provider_name
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Answer: TypeAlias = tuple[ModelResponse, BaseModel | None]
 """What a model answered, and the structured part of it if one was asked for."""
@@ -70,7 +70,7 @@ async def ask(models: Sequence[Callable[[], Model]], call: ModelCall) -> Answer:
             if position == len(models):
                 _note_others(error, failures[:-1])
                 raise
-            logger.warning("model %d of %d failed, the next is asked: %s", position, len(models), error)
+            _logger.warning("model %d of %d failed, the next is asked: %s", position, len(models), error)
         except UserError as error:
             raise GraphError(f"The model cannot be asked: {error.message}", error_code="MODEL") from error
     raise AssertionError("an agent has a model")
@@ -86,7 +86,7 @@ async def _ask_patiently(model: Model, call: ModelCall) -> Answer:
             if call.retry is None or not _may_pass(error) or not call.retry.retries(error, attempt):
                 raise
             pause_s = max(call.retry.delay_s(attempt, model.model_name), getattr(error, "retry_after", None) or 0.0)
-            logger.info("model %s is asked again in %.1f s: %s", model.model_name, pause_s, error)
+            _logger.info("model %s is asked again in %.1f s: %s", model.model_name, pause_s, error)
             await asyncio.sleep(pause_s)
             attempt += 1
 

@@ -33,7 +33,7 @@ from tenxgraph.utils.ids import generate_id
 from tenxgraph.utils.interrupt import Interrupted
 from tenxgraph.utils.task_context import TaskContext, find_task, task_scope
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _MAX_ERROR_CHARS: Final = 2000
 _FAULTS: Final = (Exception, SystemExit, KeyboardInterrupt)
@@ -215,7 +215,7 @@ async def _outcome(tool: Tool, values: Mapping[str, Any], call: ToolCall, curren
             raise
         return _failed(f"Tool {tool.name!r} gave up: it was cancelled.")
     except _FAULTS as error:
-        logger.warning("tool %r failed in call %s", tool.name, call.id, exc_info=error)
+        _logger.warning("tool %r failed in call %s", tool.name, call.id, exc_info=error)
         return _failed(f"Tool {tool.name!r} failed: {_said(error)}")
 
 

@@ -18,7 +18,7 @@ StateT = TypeVar("StateT", bound=AgentState)
 Summarize: TypeAlias = Callable[[Sequence[Message], str | None], str | Awaitable[str]]
 """(messages to sum up, summary so far) → new summary; sync or async."""
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class BaseContextManager(ABC):
@@ -38,7 +38,7 @@ class MessageContextManager(BaseContextManager):
 
     def __init__(self, max_messages: int = 10) -> None:
         """Take how many user messages stay, each with what follows it."""
-        self.max_messages = _checked_count(max_messages)
+        self.max_messages: int = _checked_count(max_messages)
 
     def trim_context(self, state: StateT) -> StateT:
         """Return a state with the older turns taken out of ``context``, or the same where there is nothing to do."""
@@ -67,7 +67,7 @@ class SummaryContextManager(BaseContextManager):
         """
         if (summarize is None) == (model is None):
             raise InvalidInputError("SummaryContextManager takes either summarize or model: give exactly one")
-        self.max_messages = _checked_count(max_messages)
+        self.max_messages: int = _checked_count(max_messages)
         self.model = model
         self._summarize: Summarize = summarize or summarize_with(str(model))
 
@@ -96,10 +96,10 @@ class SummaryContextManager(BaseContextManager):
         except Exception as error:
             if isinstance(error, GraphError) and error.error_code == MISSING_EXTRA:
                 raise
-            logger.warning("summary of %d messages failed: the context stays as it is", len(old), exc_info=True)
+            _logger.warning("summary of %d messages failed: the context stays as it is", len(old), exc_info=True)
             return None
         if not isinstance(summary, str) or not summary.strip():
-            logger.warning("summary of %d messages is empty: the context stays as it is", len(old))
+            _logger.warning("summary of %d messages is empty: the context stays as it is", len(old))
             return None
         return summary
 

@@ -72,15 +72,15 @@ class _Storage:
             return self.markers
 
 
-class ItemLog:
+class ItemLog:  # noqa: PLW1641 - compared by its items, which are many
     """The first ``length`` encoded items of a growing list, in generation ``gen``. Immutable; views share items."""
 
     __slots__ = ("_storage", "gen", "length")
 
     def __init__(self, items: Sequence[bytes] = (), gen: int = 0) -> None:
         self._storage = _Storage(list(items))
-        self.gen = gen
-        self.length = len(self._storage.items)
+        self.gen: int = gen
+        self.length: int = len(self._storage.items)
 
     @classmethod
     def _of(cls, storage: _Storage, length: int, gen: int) -> ItemLog:
@@ -131,8 +131,6 @@ class ItemLog:
         if not isinstance(other, ItemLog):
             return NotImplemented
         return (self.gen, self.length) == (other.gen, other.length) and self.starts(list(other))
-
-    __hash__ = None  # type: ignore[assignment]  # compared by its items, which are many
 
     def __repr__(self) -> str:
         return f"ItemLog(gen={self.gen}, length={self.length})"

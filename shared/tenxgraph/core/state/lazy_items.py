@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import wraps
 from threading import Lock
-from typing import Any, ClassVar, NoReturn, SupportsIndex, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex, TypeVar, cast, overload
 
 from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer, model_validator
 from pydantic_core import SchemaSerializer, core_schema
@@ -48,7 +48,7 @@ class Undecoded:
     )
 
     def __init__(self, data: bytes, decode: Callable[[bytes], Any]) -> None:
-        self.data = data
+        self.data: bytes = data
         self._decode = decode
 
     def decode(self) -> Any:
@@ -64,11 +64,12 @@ class Undecoded:
             raise AttributeError(name)
         _refuse()
 
-    __class__ = property(_refuse)  # isinstance() would answer False, in silence
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __hash__ = __bool__ = __len__ = __str__ = __repr__ = __format__ = _refuse
-    __iter__ = __contains__ = __getitem__ = __call__ = __add__ = __radd__ = _refuse
-    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
+    if not TYPE_CHECKING:  # to a type checker it is an object that is good for nothing
+        __class__ = property(_refuse)  # isinstance() would answer False, in silence
+        __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+        __hash__ = __bool__ = __len__ = __str__ = __repr__ = __format__ = _refuse
+        __iter__ = __contains__ = __getitem__ = __call__ = __add__ = __radd__ = _refuse
+        __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
 
 
 def _after_loading(method: F) -> F:
@@ -166,23 +167,24 @@ class LazyItems(list[T]):
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
         return list, (list(self),)
 
-    __eq__ = _after_loading(list.__eq__)
-    __ne__ = _after_loading(list.__ne__)
-    __lt__ = _after_loading(list.__lt__)
-    __le__ = _after_loading(list.__le__)
-    __gt__ = _after_loading(list.__gt__)
-    __ge__ = _after_loading(list.__ge__)
-    __add__ = _after_loading(list.__add__)
-    __mul__ = _after_loading(list.__mul__)
-    __rmul__ = _after_loading(list.__rmul__)
-    __imul__ = _after_loading(list.__imul__)
-    __repr__ = _after_loading(list.__repr__)
-    __copy__ = copy = _after_loading(list.copy)
-    count = _after_loading(list.count)
-    index = _after_loading(list.index)
-    remove = _after_loading(list.remove)
-    sort = _after_loading(list.sort)
-    __hash__ = None
+    if not TYPE_CHECKING:  # to a type checker it is a list
+        __eq__ = _after_loading(list.__eq__)
+        __ne__ = _after_loading(list.__ne__)
+        __lt__ = _after_loading(list.__lt__)
+        __le__ = _after_loading(list.__le__)
+        __gt__ = _after_loading(list.__gt__)
+        __ge__ = _after_loading(list.__ge__)
+        __add__ = _after_loading(list.__add__)
+        __mul__ = _after_loading(list.__mul__)
+        __rmul__ = _after_loading(list.__rmul__)
+        __imul__ = _after_loading(list.__imul__)
+        __repr__ = _after_loading(list.__repr__)
+        __copy__ = copy = _after_loading(list.copy)
+        count = _after_loading(list.count)
+        index = _after_loading(list.index)
+        remove = _after_loading(list.remove)
+        sort = _after_loading(list.sort)
+        __hash__ = None
 
 
 def raw(items: list[Any]) -> list[Any]:

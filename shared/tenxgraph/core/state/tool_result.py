@@ -11,7 +11,7 @@ _REFUSED: Final = {
 }
 
 
-class ToolResult:
+class ToolResult:  # noqa: PLW1641 - it carries a dict
     """A tool's answer together with updates of the state.
 
     Attributes:
@@ -51,8 +51,6 @@ class ToolResult:
         if not isinstance(other, ToolResult):
             return NotImplemented
         return (self.message, self.state, self.is_error) == (other.message, other.state, other.is_error)
-
-    __hash__ = None  # type: ignore[assignment]  # it carries a dict
 
     def __repr__(self) -> str:
         """Show it as it would be written."""

@@ -15,14 +15,24 @@ local function wait_for_retry(task)
   end
 end
 
--- A question that was answered before stays answered, and the task runs again at once.
+local function position_of(task)
+  for i, other in ipairs(names_of(id)) do
+    if other == task.name then
+      return i
+    end
+  end
+end
+
+-- A question that was answered before stays answered, and the task runs again at once. Its place among the others is
+-- that of its task in the plan: which sibling asked first is chance.
 local function ask(task)
   local run, asked, is_answered = run_of(id), open(key('interrupts', id)), false
+  local place = position_of(task) * 2 ^ 20
   for i = 10, #ARGV, 3 do
     local question = ARGV[i]
     if asked[question .. ':task'] == '' then
       run.asked = num(run.asked) + 1
-      asked[question .. ':at'] = run.asked
+      asked[question .. ':at'] = place + run.asked
     end
     asked[question .. ':task'], asked[question .. ':body'] = ARGV[i + 1], ARGV[i + 2]
     is_answered = is_answered or asked[question .. ':answer'] ~= ''

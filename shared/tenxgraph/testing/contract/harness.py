@@ -77,7 +77,7 @@ class FakeClock:
     """Milliseconds since the epoch that pass when told to."""
 
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
-        self.now_ms = now_ms
+        self.now_ms: int = now_ms
 
     def __call__(self) -> int:
         """Return the time."""
@@ -92,8 +92,8 @@ class MemoryHarness:
     """A memory store, or a subclass of it, under a fake clock."""
 
     def __init__(self, make: Callable[..., Store] = MemoryStore, *, watch_ms: int = 100) -> None:
-        self.clock = FakeClock()
-        self.watch_ms = watch_ms
+        self.clock: FakeClock = FakeClock()
+        self.watch_ms: int = watch_ms
         self.store: Store = make(watch_ms=watch_ms, clock=self.clock)
 
     def sleep_ms(self, ms: int) -> None:

@@ -52,6 +52,12 @@ class ResumeContract(StoreMoves):
         winner = next(i for i, answer in enumerate(answers) if answer.accepted)
         assert self.view().interrupts[0].answer == b"%d" % winner
 
+    def test_questions_stand_in_plan_order_whoever_asked_first(self) -> None:
+        claims = self.begin_and_claim("a", "b", "c")
+        for number in (2, 0, 1):
+            self.ask(claims[number], f"{number} x", f"{number} a")
+        assert [asked.id for asked in self.view().interrupts] == ["0 x", "0 a", "1 x", "1 a", "2 x", "2 a"]
+
     def test_a_repeated_resume_is_answered_the_same(self) -> None:
         self.pause("a")
         first = self.resume(resume_id="one", events=b"resumed")
