@@ -16,7 +16,7 @@ from tenxgraph_scheduler.broker import DISPATCHED_HEADER
 from tenxgraph_scheduler.message import image_bytes, message_of
 from tenxgraph_scheduler.publisher import Publisher
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class CeleryDispatcher:
@@ -51,7 +51,7 @@ class CeleryDispatcher:
         try:
             self._publish(dispatches)
         except Exception:
-            logger.exception(
+            _logger.exception(
                 "%d messages did not reach the broker; the scheduler sends them again",
                 len(dispatches),
                 extra=log_fields(dispatches[0].ref),

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class Outage:
@@ -36,7 +36,7 @@ class Outage:
     def note(self, sign: str) -> None:
         """See a sign."""
         if not self.is_recent:
-            logger.info("leases are forgiven for %g s: %s", self._lease_s, sign)
+            _logger.info("leases are forgiven for %g s: %s", self._lease_s, sign)
         self._until_s = self._monotonic_s() + self._lease_s
 
     def look(self, server_id: str, now_ms: int) -> None:

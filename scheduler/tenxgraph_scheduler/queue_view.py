@@ -13,7 +13,7 @@ from tenxgraph.store.base import Overdue
 from tenxgraph_scheduler.broker import DISPATCHED_HEADER
 from tenxgraph_scheduler.publisher import redis_queue_priority
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _OLDEST = 20
 """How many messages are looked at for one of ours, where other tasks share the queue."""
@@ -96,7 +96,7 @@ class QueueView:
         try:
             return self._oldest(self._redis_channel(), queue, priority)
         except (redis.RedisError, KombuError, OSError) as error:
-            logger.warning("queue %r cannot be read: %s", queue, error)
+            _logger.warning("queue %r cannot be read: %s", queue, error)
             self._channel = None
             return _NOT_READ
 

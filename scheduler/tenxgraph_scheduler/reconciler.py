@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import redis
@@ -22,7 +23,7 @@ from tenxgraph_scheduler.dispatch import CeleryDispatcher
 from tenxgraph_scheduler.outage import Outage
 from tenxgraph_scheduler.queue_view import Queues, QueueView, UnseenQueues
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _LEAST_PAUSE_S = 0.01
 _FAULTY_THREADS = 1000
@@ -38,6 +39,7 @@ class Reconciler:
         settings: Lease, scan and limits.
         queues: Tell whether an overdue task's message is gone.
         server_id: Names the store's server process; another name means that it was started anew.
+        monotonic_s: This process's clock.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Reconciler:
         *,
         queues: Queues | None = None,
         server_id: Callable[[], str] = lambda: "",
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._dispatch = dispatch
@@ -55,7 +58,9 @@ class Reconciler:
         self._queues = queues or UnseenQueues()
         self._server_id = server_id
         self._grace_ms = round(settings.lease_s * 1000)
-        self._outage = Outage(settings.lease_s, (settings.lease_s - settings.heartbeat_s) * 500)
+        # A living worker's lease has at least this left when its heartbeat comes; half of it is ours to lose.
+        slack_s = settings.lease_s - settings.heartbeat_s
+        self._outage = Outage(settings.lease_s, slack_s * 1000 / 2, monotonic_s)
         self._faults: dict[str, int] = {}
 
     def run(self, stop: threading.Event) -> None:
@@ -98,7 +103,7 @@ class Reconciler:
         while len(self._faults) > _FAULTY_THREADS:
             del self._faults[next(iter(self._faults))]
         self._store.settle_due(due, now_ms + (self._grace_ms << min(faults, _LONGEST_BACKOFF_DOUBLINGS)))
-        logger.error("the thread cannot be reconciled", exc_info=error, extra={"thread_id": due.thread_id})
+        _logger.error("the thread cannot be reconciled", exc_info=error, extra={"thread_id": due.thread_id})
 
 
 def _is_of_the_store(error: Exception) -> bool:

@@ -211,12 +211,13 @@ def test_everybody_goes_on_after_the_store_was_killed_and_came_back(deployment: 
         deployment.settings["REDIS_URL"] = f"redis://127.0.0.1:{server.port}/0"
         os.environ.update(deployment.environment)
         deployment.start_scheduler()
-        deployment.start_worker("slow", "chain", concurrency=1)
+        worker = deployment.start_worker("slow", "chain", concurrency=1)
         handle = graphs.slow.compile().submit(HELLO, {"thread_id": "a"})
         wait_until(lambda: len(deployment.ledger) == 1, "the node started")
         server.kill()
         deployment.let_go()
         wait_until(lambda: len(deployment.ledger) == 2, "the node ended while the store was away")
+        worker.wait_for_log("Trying again.")
         server.start()
         assert handle.result(timeout_s=60, response_granularity=FULL)["state"].notes == ["slow"]
         assert len(deployment.ledger) == 2

@@ -7,7 +7,7 @@ from celery import Celery
 from tenxgraph.settings import Settings
 from tenxgraph_scheduler.broker import broker_url, make_celery
 from tenxgraph_worker.graphs import GraphSource
-from tenxgraph_worker.install import install
+from tenxgraph_worker.joining import install
 
 
 def make_app(settings: Settings, graphs: Iterable[GraphSource]) -> Celery:
@@ -18,7 +18,7 @@ def make_app(settings: Settings, graphs: Iterable[GraphSource]) -> Celery:
         graphs: Graphs, or where to import them from as ``MODULE:ATTR``.
 
     Raises:
-        See :func:`tenxgraph_worker.install.install`.
+        See :func:`tenxgraph_worker.joining.install`.
     """
     app = make_celery(settings, broker_url(settings))
     install(app, graphs, settings=settings)

@@ -19,12 +19,13 @@ class Endurance:
 
     Args:
         shutdown_grace_s: How long to go on once the worker was told to end.
+        parent: Of a prefork child: it is not told of a shutdown, but sees that its parent is gone.
     """
 
-    def __init__(self, shutdown_grace_s: float) -> None:
+    def __init__(self, shutdown_grace_s: float, parent: int | None = None) -> None:
         self._shutdown_grace_s = shutdown_grace_s
         self._ends_s = float("inf")
-        self._parent = os.getppid()
+        self._parent = parent
 
     def note_shutdown(self) -> None:
         """The worker was told to end."""
@@ -36,5 +37,5 @@ class Endurance:
 
     def _pause(self, limit_s: float, pause_s: float) -> bool:
         time.sleep(pause_s)
-        # A prefork child is not told of a shutdown; that its parent is gone it can see.
-        return time.monotonic() < min(limit_s, self._ends_s) and os.getppid() == self._parent
+        is_orphan = self._parent is not None and os.getppid() != self._parent
+        return time.monotonic() < min(limit_s, self._ends_s) and not is_orphan

@@ -13,6 +13,8 @@ from tenxgraph.core.graph.state_graph import StateGraph
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.settings import Settings
 
+_INTERRUPTS = ("interrupt_before", "interrupt_after")
+
 GraphSource = str | CompiledGraph[Any] | StateGraph[Any]
 """A graph, or where to import it from: ``MODULE:ATTR``."""
 
@@ -86,12 +88,12 @@ class GraphSet:
             self._runtimes[definition.name] = Runtime(
                 definition, default_timeout_s=settings.node_timeout_s, default_queue=settings.default_queue
             )
-        elif known.version != definition.fingerprint:
+        elif _differs(known.definition, definition):
             raise GraphError(
-                f"Two different graphs are named {definition.name!r} (versions {known.version[:12]} and "
-                f"{definition.fingerprint[:12]}): give each its own name in StateGraph(name=…), or serve one of them.",
+                f"Two different graphs are named {definition.name!r}: give each its own name in StateGraph(name=…), "
+                "or serve one of them.",
                 error_code="SAME_NAME",
-                context={"graph": definition.name},
+                context={"graph": definition.name, "versions": [known.version, definition.fingerprint]},
             )
 
     def find(self, name: str, version: str) -> Runtime[Any] | None:
@@ -109,3 +111,8 @@ class GraphSet:
         """The default queue and all that nodes name."""
         own = [node.policies.queue for runtime in self._runtimes.values() for node in runtime.definition.nodes.values()]
         return tuple(dict.fromkeys([self._default_queue, *filter(None, own)]))
+
+
+def _differs(one: GraphDefinition[Any], other: GraphDefinition[Any]) -> bool:
+    """Whether it matters which is run. A builder and what its compile() made are alike but for the interrupts."""
+    return any(getattr(one, what) != getattr(other, what) for what in ("fingerprint", *_INTERRUPTS))

@@ -15,7 +15,7 @@ from tenxgraph.engine.log import log_fields
 from tenxgraph.settings import Settings
 from tenxgraph.store.base import Claim, Store
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _RETRY_S = 0.5
 """Between renewals while the store is away: once it is back, a lease may have little time left."""
@@ -37,6 +37,8 @@ class _Held:
 class Heartbeat:
     """One thread for all claims of a process; it starts with the first claim, so after a fork.
 
+    It keeps reservations of effects, too; those as long as the effect is made, also when the attempt is over before.
+
     It is no part of the nodes' event loop or threads: a node that blocks them keeps its lease. A lease is renewed only
     while the context of its claim is open, that is, while the attempt's own thread is alive.
 
@@ -52,6 +54,7 @@ class Heartbeat:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _wake: threading.Event = field(default_factory=threading.Event)
     _held: "set[_Held]" = field(default_factory=set[_Held])
+    _kept: "dict[object, Callable[[], bool]]" = field(default_factory=dict[object, Callable[[], bool]])
     _thread: threading.Thread | None = None
     _next_look_s: float = float("inf")
 
@@ -70,12 +73,27 @@ class Heartbeat:
     def _add(self, held: _Held) -> None:
         with self._lock:
             self._held.add(held)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._beat_for_ever, name="tenxgraph-heartbeat", daemon=True)
-                self._thread.start()
-            needed_s = min(held.deadline_s, time.monotonic() + self.settings.heartbeat_s)
-            if needed_s < self._next_look_s:
-                self._wake.set()
+            self._look_by(held.deadline_s)
+
+    @contextmanager
+    def keep(self, renew: Callable[[], bool]) -> Iterator[None]:
+        """See :class:`~tenxgraph.engine.grip.Keep`."""
+        kept = object()
+        with self._lock:
+            self._kept[kept] = renew
+            self._look_by(float("inf"))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._kept.pop(kept, None)
+
+    def _look_by(self, deadline_s: float) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat_for_ever, name="tenxgraph-heartbeat", daemon=True)
+            self._thread.start()
+        if min(deadline_s, time.monotonic() + self.settings.heartbeat_s) < self._next_look_s:
+            self._wake.set()
 
     def _started(self, held: _Held, call: "Future[Any]") -> None:
         # An async call is timed out on its own loop; the deadline here is for a loop that is blocked.
@@ -97,21 +115,28 @@ class Heartbeat:
         with self._lock:
             self._wake.clear()
             deadlines_s = [held.deadline_s for held in self._held if not held.expired]
-            self._next_look_s = min([beat_s, *deadlines_s]) if self._held else float("inf")
+            self._next_look_s = min([beat_s, *deadlines_s]) if self._held or self._kept else float("inf")
             wait_s = self._next_look_s - time.monotonic()
         self._wake.wait(min(max(wait_s, 0), threading.TIMEOUT_MAX))
 
     def _beat(self) -> bool:
         """Renew every lease; False when the store is away."""
         with self._lock:
-            open_now = list(self._held)
-        for held in open_now:
-            try:
+            open_now, kept_now = list(self._held), list(self._kept.items())
+        try:
+            for held in open_now:
                 self._renew(held)
-            except StorageError as error:
-                logger.warning("leases cannot be renewed: %s", error.message)
-                return False
+            for kept, renew in kept_now:
+                self._renew_kept(kept, renew)
+        except StorageError as error:
+            _logger.warning("leases cannot be renewed: %s", error.message)
+            return False
         return True
+
+    def _renew_kept(self, kept: object, renew: Callable[[], bool]) -> None:
+        if not renew():
+            with self._lock:
+                self._kept.pop(kept, None)
 
     def _renew(self, held: _Held) -> None:
         claim = held.claim
@@ -128,13 +153,13 @@ class Heartbeat:
             self._held.discard(held)
             fields = log_fields(held.claim.ref)
             if held.call is not None and held.call.cancel():
-                logger.info("%s: its node is cancelled", why, extra=fields)
+                _logger.info("%s: its node is cancelled", why, extra=fields)
             elif self.end_process is not None:
                 # Under the lock: the attempt's thread cannot leave its claim and take the next before we are gone.
-                logger.warning("%s: its node does not return, this process ends with it", why, extra=fields)
+                _logger.warning("%s: its node does not return, this process ends with it", why, extra=fields)
                 self.end_process()
             else:
-                logger.warning("%s: its node still runs and keeps its slot until it returns", why, extra=fields)
+                _logger.warning("%s: its node still runs and keeps its slot until it returns", why, extra=fields)
 
     # -- time limits
 
@@ -152,5 +177,5 @@ class Heartbeat:
         try:
             held.expire()
         except Exception:
-            logger.exception("the time limit could not be settled", extra=log_fields(held.claim.ref))
+            _logger.exception("the time limit could not be settled", extra=log_fields(held.claim.ref))
         self._end(held, "timed out")

@@ -6,6 +6,7 @@ from tenxgraph._lazy import lazy
 
 if TYPE_CHECKING:
     from tenxgraph.core.exceptions import (
+        EffectLostError,
         GraphError,
         GraphRecursionError,
         InterruptConflictError,
@@ -79,6 +80,7 @@ __all__ = [
     "ContentBlock",
     "DataBlock",
     "DocumentBlock",
+    "EffectLostError",
     "ErrorBlock",
     "ExecMeta",
     "ExecutionState",

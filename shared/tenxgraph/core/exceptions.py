@@ -4,7 +4,8 @@
     ├── GraphError                  fix the graph
     │   └── InvalidInputError       fix the input (also a ValueError)
     ├── NodeError                   a node failed: fix the node, then continue the run
-    │   └── NodeTimeoutError        it took longer than its timeout_s
+    │   ├── NodeTimeoutError        it took longer than its timeout_s
+    │   └── EffectLostError         something to be done at most once may have been done: find out
     ├── GraphRecursionError         raise recursion_limit, or mend the loop
     ├── RunCancelledError           somebody cancelled the run
     ├── RunTimeoutError             the run took longer than its timeout_s
@@ -89,6 +90,12 @@ class NodeTimeoutError(NodeError):
     """A node ran longer than its ``timeout_s``."""
 
     default_code = "NODE_TIMEOUT"
+
+
+class EffectLostError(NodeError):
+    """A node or effect with ``at_most_once`` was begun and not finished; it may have happened, and is not repeated."""
+
+    default_code = "EFFECT_LOST"
 
 
 class GraphRecursionError(TenxGraphError):

@@ -72,7 +72,7 @@ if __name__ == "__main__":
     print(graph.define().fingerprint)
 """
 
-GOLDEN = "367234c1f17348ef053c64d9b8f20746fa79d49401af1d43ad1826b2f6a2ef70"
+GOLDEN = "8cff3fb39fbef6f9f004fa805441a94721d0be57762fb2620201153e3d8cd564"
 
 
 @pytest.fixture(scope="module")
@@ -243,10 +243,8 @@ def test_an_unnamed_graph_is_named_by_its_fingerprint_and_a_name_does_not_change
     assert (named.name, named.fingerprint) == ("support", unnamed.fingerprint)
 
 
-def test_initial_values_and_interrupts_do_not_change_it() -> None:
+def test_initial_values_do_not_change_it() -> None:
     assert build(state=Base(city="Paris")) == build()
-    graph = StateGraph().add_node("a", step).set_entry_point("a")
-    assert graph.define(interrupt_before=["a"]).fingerprint == graph.define().fingerprint
 
 
 class Color(Enum):
@@ -285,3 +283,12 @@ HERE = __name__
 )
 def test_a_type_is_written_in_one_way_however_it_is_spelled(spellings: list[Any], written: str) -> None:
     assert {canonical_type(spelling) for spelling in spellings} == {written}
+
+
+def test_pauses_count_since_a_worker_would_run_on_without_them() -> None:
+    def build() -> StateGraph[AgentState]:
+        return StateGraph().add_node("a", lambda state: None).add_edge(START, "a")
+
+    plain = build().define()
+    assert build().define(interrupt_before=["a"]).fingerprint != plain.fingerprint
+    assert build().define(interrupt_after=["a"]).fingerprint != build().define(interrupt_before=["a"]).fingerprint

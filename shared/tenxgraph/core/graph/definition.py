@@ -25,7 +25,7 @@ class GraphDefinition(Generic[StateT]):
 
     Attributes:
         name: As given, or ``graph-`` and the start of the fingerprint.
-        fingerprint: Hex SHA-256 over topology, state schema, nodes and policies; equal on every Python version.
+        fingerprint: Hex SHA-256 over topology, state schema, nodes, policies and pauses; equal on every Python version.
         state_class: The class of the state.
         initial: The values of a fresh thread, None where the class's defaults are; use `new_state`.
         nodes: Name → node, in the order of declaration.

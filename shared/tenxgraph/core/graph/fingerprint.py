@@ -22,15 +22,20 @@ _FORMAT = 1
 
 
 def fingerprint(
-    nodes: Mapping[str, Node], topology: Topology, routers: Sequence[Router], state_class: type[BaseModel]
+    nodes: Mapping[str, Node],
+    topology: Topology,
+    routers: Sequence[Router],
+    state_class: type[BaseModel],
+    interrupts: Mapping[str, frozenset[str]],
 ) -> str:
-    """Return the hex SHA-256 of names, edges, conditions, state schema and policies; bodies do not count."""
+    """Return the hex SHA-256 of names, edges, conditions, state schema, policies and pauses; bodies do not count."""
     facts = {
         "format": _FORMAT,
         "nodes": [[node.name, _function(node.fn), _policies(node.policies)] for node in nodes.values()],
         "links": _by_source(topology.links),
         "conditions": sorted(_condition(router) for router in routers),
         "state": _schema(state_class),
+        "interrupts": {when: sorted(names) for when, names in interrupts.items() if names},
     }
     return sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -104,7 +109,9 @@ def _function(fn: Callable[..., Any]) -> str:
 def _policies(policies: NodePolicies) -> list[Any]:
     time_s = None if policies.timeout_s is None else float(policies.timeout_s)
     retry = None if policies.retry is None else _retry(policies.retry)
-    return [retry, time_s, policies.queue, policies.priority, policies.on_error, policies.join]
+    always = [retry, time_s, policies.queue, policies.priority, policies.on_error, policies.join]
+    # A policy that came later counts where it is used: other graphs keep their version.
+    return [*always, "at_most_once"] if policies.at_most_once else always
 
 
 def _retry(retry: RetryPolicy) -> list[Any]:

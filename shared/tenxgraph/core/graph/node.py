@@ -33,6 +33,7 @@ class NodePolicies:
         priority: 0 to 9, higher first.
         on_error: The node (or END) that takes over when it fails for good.
         join: ``once`` merges arrivals of several branches, ``each`` runs once per arrival.
+        at_most_once: Fail with `EffectLostError` instead of beginning a second time; no retry follows a failure.
     """
 
     retry: RetryPolicy | None = None
@@ -41,6 +42,7 @@ class NodePolicies:
     priority: int | None = None
     on_error: str | None = None
     join: Join = "once"
+    at_most_once: bool = False
 
     def check(self, node: str) -> None:
         """Raise ``INVALID_POLICY`` naming the node and the first policy that makes no sense."""
@@ -61,6 +63,7 @@ class NodePolicies:
             ("priority", "a whole number from 0 to 9", self.priority is None or _is_priority(self.priority)),
             ("on_error", "the name of a node", self.on_error is None or _is_name(self.on_error)),
             ("join", " or ".join(map(repr, get_args(Join))), self.join in get_args(Join)),
+            ("at_most_once", "True or False", type(self.at_most_once) is bool),
         ]
 
 

@@ -100,6 +100,7 @@ class StateGraph(Generic[StateT]):
         priority: int | None = None,
         on_error: str | None = None,
         join: Join = "once",
+        at_most_once: bool = False,
     ) -> Self: ...
 
     @overload
@@ -114,6 +115,7 @@ class StateGraph(Generic[StateT]):
         priority: int | None = None,
         on_error: str | None = None,
         join: Join = "once",
+        at_most_once: bool = False,
     ) -> Self: ...
 
     def add_node(self, name: Any = None, node: Any = None, **policies: Any) -> Self:
@@ -123,7 +125,7 @@ class StateGraph(Generic[StateT]):
             name: Its name; by default the name of its function.
             node: A function or an object with ``__call__``, sync or async, that takes the state.
             **policies: See `NodePolicies`: ``retry``, ``timeout_s`` (seconds), ``queue``, ``priority``, ``on_error``
-                (a node that takes over), ``join`` (``once``, or ``each``: a run per arrival).
+                (a node that takes over), ``join`` (``once``, or ``each``: a run per arrival), ``at_most_once``.
 
         Raises:
             GraphError: ``DUPLICATE_NODE``, ``INVALID_NAME``, ``INVALID_POLICY``, ``NOT_CALLABLE``,
@@ -259,7 +261,7 @@ class StateGraph(Generic[StateT]):
         title = "The graph" if self.name is None else f"Graph {self.name!r}"
         raise_faults(title, find_faults(nodes, topology, self._routers, interrupts, container))
         self._warn_undeclared(title)
-        digest = fingerprint(nodes, topology, self._routers, self._state_class)
+        digest = fingerprint(nodes, topology, self._routers, self._state_class, interrupts)
         return GraphDefinition(
             name=self.name or f"graph-{digest[:12]}",
             fingerprint=digest,

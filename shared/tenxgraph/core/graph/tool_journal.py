@@ -8,7 +8,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+from pydantic_core import from_json, to_json
+
+from tenxgraph.core.exceptions import InvalidInputError, SerializationError
+from tenxgraph.core.state.codec import EncodedUpdate, StateCodec
+from tenxgraph.utils.journal import EffectKey, Journal, effect_name
+
+_REFUSALS: Final = (InvalidInputError, SerializationError)
 
 
 class CallKey(NamedTuple):
@@ -50,6 +58,57 @@ class ToolJournal(Protocol):
         call did not end: the next who asks makes it.
         """
         ...
+
+
+class RunToolJournal:
+    """Remembers in the store, for as long as the thread is kept: whatever dies, and for every process.
+
+    Args:
+        journal: Of the task that makes the calls.
+        codec: Of the graph's state.
+    """
+
+    def __init__(self, journal: Journal, codec: StateCodec) -> None:
+        self._journal = journal
+        self._codec = codec
+
+    async def once(self, key: CallKey, make: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
+        """See :meth:`ToolJournal.once`.
+
+        Raises:
+            InvalidInputError: The call was made, and wants a change of the state that its class does not take.
+            SerializationError: The same with a value that would not be read back equal.
+        """
+        title = f"tool call {key.call_id!r}"
+        named = EffectKey(effect_name("tool", key.message_id, key.call_id), title)
+
+        async def made() -> bytes:
+            return self._encode(await make(), title)
+
+        return self._decode(await self._journal.aonce(named, made))
+
+    def _encode(self, outcome: ToolOutcome, title: str) -> bytes:
+        record: dict[str, Any] = {"output": outcome.output, "is_error": outcome.is_error}
+        try:
+            if outcome.state is not None:
+                record["state"] = self._codec.validate_update(outcome.state, place=title).to_json().decode()
+        except _REFUSALS as error:  # the call was made, and must not be made again to hear the same
+            record["refused"] = [type(error).__name__, error.message, error.error_code, error.context]
+        return to_json(record, inf_nan_mode="constants")
+
+    def _decode(self, recorded: bytes) -> ToolOutcome:
+        record = from_json(recorded)
+        if "refused" in record:
+            name, message, code, context = record["refused"]
+            kind = next(each for each in _REFUSALS if each.__name__ == name)
+            raise kind(message, error_code=code, context=context)
+        return ToolOutcome(record["output"], record["is_error"], self._decoded_state(record.get("state")))
+
+    def _decoded_state(self, text: str | None) -> dict[str, Any] | None:
+        if text is None:
+            return None
+        update = EncodedUpdate.from_json(text.encode())
+        return {name: self._codec.spec(name).right.decode_operand(value) for name, value in update.fields.items()}
 
 
 class _NotEndedError(Exception):

@@ -19,7 +19,7 @@ from injectq import InjectQ
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from tenxgraph.core.exceptions import GraphError, TenxGraphError
+from tenxgraph.core.exceptions import EffectLostError, GraphError, TenxGraphError
 from tenxgraph.core.graph.tool_calls import ToolCall, open_calls
 from tenxgraph.core.graph.tool_journal import CallKey, MemoryToolJournal, ToolJournal, ToolOutcome
 from tenxgraph.core.graph.tool_schema import Tool, argument_faults, build_tool
@@ -31,6 +31,7 @@ from tenxgraph.core.state.tool_result import ToolResult
 from tenxgraph.utils.emit import emit
 from tenxgraph.utils.ids import generate_id
 from tenxgraph.utils.interrupt import Interrupted
+from tenxgraph.utils.journal import idempotency_key
 from tenxgraph.utils.task_context import TaskContext, find_task, task_scope
 
 _logger = logging.getLogger(__name__)
@@ -54,11 +55,15 @@ class _Round:
         given = None if self.task is None else self.task.container
         return InjectQ.get_instance() if given is None else given
 
+    def key(self, call: ToolCall) -> CallKey:
+        return CallKey(self.thread_id, self.message_id, call.id)
+
 
 class ToolNode:
     """Makes the tool calls of the last assistant message side by side, and answers each with a tool message.
 
     A call that fails, is unknown or malformed is answered with a failed result, which the model sees; the others go on.
+    Only an `EffectLostError` is for people, and fails the node.
     A tool that asks a person (``interrupt()``) makes the run wait when all other calls are through; a call that
     finished is not made again, however often the node runs.
 
@@ -68,7 +73,8 @@ class ToolNode:
 
     Args:
         tools: Functions, sync (each call has a thread of its own) or async; name and describe them with ``@tool``.
-        journal: Remembers how calls ended; by default in the memory of this node.
+        journal: Remembers how calls ended; by default the thread's own, in the store, and the memory of this node
+            where no graph runs it.
 
     Raises:
         GraphError: ``INVALID_TOOL`` naming the tool that cannot be described to a model; ``DUPLICATE_TOOL``.
@@ -78,7 +84,8 @@ class ToolNode:
         if callable(tools) or isinstance(tools, str):
             raise GraphError("ToolNode takes a list of functions: ToolNode([…]).", error_code="INVALID_TOOL")
         self._tools = _by_name([build_tool(fn) for fn in tools])
-        self._journal: ToolJournal = MemoryToolJournal() if journal is None else journal
+        self._own_journal = journal
+        self._memory = MemoryToolJournal()
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -151,8 +158,11 @@ class ToolNode:
                 task.cancel()
 
     async def _once(self, call: ToolCall, current: _Round) -> ToolOutcome:
-        key = CallKey(current.thread_id, current.message_id, call.id)
-        return await self._journal.once(key, partial(self._make, call, current))
+        return await self._journal(current.task).once(current.key(call), partial(self._make, call, current))
+
+    def _journal(self, task: TaskContext | None) -> ToolJournal:
+        of_run = None if task is None else task.tool_journal
+        return self._own_journal or of_run or self._memory
 
     async def _make(self, call: ToolCall, current: _Round) -> ToolOutcome:
         tool = self._tools.get(call.name)
@@ -214,13 +224,16 @@ async def _outcome(tool: Tool, values: Mapping[str, Any], call: ToolCall, curren
         if (running := asyncio.current_task()) is not None and running.cancelling():
             raise
         return _failed(f"Tool {tool.name!r} gave up: it was cancelled.")
+    except EffectLostError:  # a model that were told would call again: this is for people
+        raise
     except _FAULTS as error:
         _logger.warning("tool %r failed in call %s", tool.name, call.id, exc_info=error)
         return _failed(f"Tool {tool.name!r} failed: {_said(error)}")
 
 
 async def _given(tool: Tool, call: ToolCall, current: _Round) -> dict[str, Any]:
-    runtime = {"state": current.state, "config": dict(current.config), "tool_call_id": call.id, "emit": emit}
+    config = {**current.config, "idempotency_key": idempotency_key("tool", *current.key(call))}
+    runtime = {"state": current.state, "config": config, "tool_call_id": call.id, "emit": emit}
     given = {name: value for name, value in runtime.items() if name in tool.injected}
     for need in tool.dependencies:
         key = need.known_as(current.container)
