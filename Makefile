@@ -1,8 +1,8 @@
-# `make test` needs Python >= 3.11 and nothing else; everything lands in .venv.
+# Python >= 3.11 is all that is needed, and a redis-server for `make test`; everything lands in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-SUITES := $(wildcard tests/unit tests/integration tests/acceptance)
+SUITES := $(wildcard tests/unit tests/integration tests/acceptance tests/chaos)
 PYTHONS := 3.11 3.12 3.13
 # pyright --verifytypes takes the first python on the PATH and listens to nothing else.
 IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-test: $(STAMP) ## Run the unit, integration and acceptance tests.
+test: $(STAMP) ## Run the unit, integration and acceptance tests, and the short chaos.
 	$(BIN)/python -m pytest $(SUITES) $(PYTEST_ARGS)
 
 docs-test: $(STAMP) ## Run every Python block of the README and docs/.
@@ -53,4 +53,10 @@ demo: $(STAMP) ## Review a folder of texts on two workers, with progress; leaves
 dev: $(STAMP) ## Keep the demo's store, scheduler, workers and Flower up until Ctrl-C.
 	$(BIN)/tenxgraph dev examples.review.graph:app --workers 2 --pool prefork --concurrency 2
 
-.PHONY: demo dev
+chaos: $(STAMP) ## Kill, pause, cut, drop and double for minutes; CHAOS_ARGS="--seed 7 --threads 500".
+	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+model: $(STAMP) ## Drive the stores at random for 100,000 moves; MODEL_ARGS="--seed 7".
+	$(BIN)/python -m tests.chaos.model $(MODEL_ARGS)
+
+.PHONY: demo dev chaos model

@@ -57,8 +57,10 @@ class ReviewProgress:
                 self._begin(chunk.step or 0, chunk.data["nodes"])
             case StreamEvent.TASK_END:
                 self._advance(chunk.step or 0)
-            case StreamEvent.TASK_RETRY | StreamEvent.ATTEMPT_DISCARDED:
-                self._console.print(f"[yellow]↻[/] task {chunk.task} of step {chunk.step} is tried again")
+            case StreamEvent.TASK_RETRY:
+                self._console.print(f"[yellow]↻[/] task {chunk.task}: attempt {chunk.attempt} failed")
+            case StreamEvent.ATTEMPT_DISCARDED:
+                self._console.print(f"[yellow]↻[/] task {chunk.task}: attempt {chunk.attempt} was lost")
             case StreamEvent.CUSTOM:
                 self._tell(chunk.data)
 

@@ -20,7 +20,7 @@ def note(*words: object) -> None:
         ledger.write(" ".join(map(str, words)) + "\n")
 
 
-def _wait_for(name: str) -> None:
+def wait_for(name: str) -> None:
     """Wait until the test puts a file beside the ledger."""
     deadline_s = time.monotonic() + 60
     while not Path(os.environ["LEDGER"]).with_name(name).exists() and time.monotonic() < deadline_s:
@@ -89,7 +89,7 @@ asking = StateGraph(Notes, name="asking").add_node("ask", _ask).set_entry_point(
 
 def _slow(state: Notes) -> dict[str, Any]:
     note("start", os.getpid(), os.getppid())
-    _wait_for("go")
+    wait_for("go")
     note("end", os.getpid())
     return {"notes": ["slow"]}
 

@@ -145,10 +145,10 @@ class Deployment:
         return process
 
     def start_worker(self, *graphs: str, pool: str = "threads", concurrency: int = 2, options: str = "") -> Process:
-        """Start a worker of graphs by their names in tests/acceptance/graphs.py; return when it serves."""
+        """Start a worker of graphs (MODULE:ATTR, or names in tests/acceptance/graphs.py); return when it serves."""
         name = f"w{len(self.processes)}-{self.queue}"
         flags = f"-P {pool} -c {concurrency} -n {name}@localhost -l INFO --without-gossip --without-mingle {options}"
-        places = ",".join(f"{GRAPHS}:{graph}" for graph in graphs)
+        places = ",".join(graph if ":" in graph else f"{GRAPHS}:{graph}" for graph in graphs)
         worker = self.start("worker", _WORKER, places, *flags.split())
         worker.wait_for_log(" ready.")
         return worker

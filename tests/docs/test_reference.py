@@ -16,7 +16,7 @@ PAGES: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 REFERENCE: Final = ROOT / "docs" / "reference"
 GLOSSARY: Final = (
     "thread", "run", "step", "task", "attempt", "claim", "lease", "commit", "advance", "dispatch", "version",
-    "checkpoint", "interrupt", "stop", "cancel",
+    "checkpoint", "interrupt", "stop", "cancel", "effect", "reservation", "journal", "idempotency key",
 )  # fmt: skip
 
 

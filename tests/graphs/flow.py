@@ -8,7 +8,7 @@ from injectq import Inject, InjectQ
 from tenxgraph.core.exceptions import GraphRecursionError
 from tenxgraph.core.graph import StateGraph
 from tenxgraph.testing.oracle import CaseCall, GraphCase
-from tenxgraph.utils import Command, Send
+from tenxgraph.utils import Command, Send, emit
 from tenxgraph.utils.constants import START
 from tests.graphs.tools import Log, ask, chain, graph, note, say
 
@@ -166,6 +166,15 @@ def _mixed() -> StateGraph[Log]:
     return built.add_edge("sync", "last").add_edge("awaited", "last")
 
 
+def _emits(state: Log) -> dict[str, Any]:
+    emit({"half": "done"})
+    return {"log": [f"stop: {state.is_stopped_requested()}"]}
+
+
+def _chatty() -> StateGraph[Log]:
+    return chain(graph("a", chatty=_emits), "a", "chatty")
+
+
 def _tell_config(state: Log, config: dict[str, Any]) -> dict[str, Any]:
     config["changed"] = "by a node"
     return {"log": [f"{name}={config[name]!r}" for name in ("user_id", "tone", "recursion_limit")]}
@@ -271,6 +280,13 @@ CASES = [
         [CaseCall(say(), {"user_id": "ann", "tone": ["warm"]})],
         [["first"], ["second"]],
         {"log": ["user_id='ann'", "tone=['warm']", "recursion_limit=25"] * 2},
+    ),
+    GraphCase(
+        "emits_and_looks_for_a_stop",
+        _chatty,
+        [ask()],
+        [["a"], ["chatty"]],
+        {"log": ["a", "stop: False"]},
     ),
     GraphCase(
         "injected_dependency", _injected, [ask()], [["greet"]], {"context": ["user: Hi", "assistant: Hello you"]}

@@ -4,10 +4,13 @@ from collections.abc import Iterable
 
 from celery import Celery
 
+from tenxgraph.guard import refuse_beside_10xgraph
 from tenxgraph.settings import Settings
 from tenxgraph_scheduler.broker import broker_url, make_celery
 from tenxgraph_worker.graphs import GraphSource
-from tenxgraph_worker.joining import install
+from tenxgraph_worker.joining import join
+from tenxgraph_worker.shutdown import Shutdown
+from tenxgraph_worker.watching import watch_for_stalls
 
 
 def make_app(settings: Settings, graphs: Iterable[GraphSource]) -> Celery:
@@ -20,6 +23,9 @@ def make_app(settings: Settings, graphs: Iterable[GraphSource]) -> Celery:
     Raises:
         See :func:`tenxgraph_worker.joining.install`.
     """
-    app = make_celery(settings, broker_url(settings))
-    install(app, graphs, settings=settings)
+    refuse_beside_10xgraph()
+    app, shutdown = make_celery(settings, broker_url(settings)), Shutdown(settings.shutdown_grace_s)
+    app.conf.worker_consumer = "tenxgraph_worker.consumer:LastingConsumer"
+    join(app, graphs, settings, shutdown)
+    watch_for_stalls(app, settings, shutdown)
     return app

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from tenxgraph.engine.patience import insist
+from tenxgraph_worker.shutdown import Shutdown
 
 T = TypeVar("T")
 
@@ -18,18 +19,13 @@ class Endurance:
     """Repeats calls of the store until it answers, the worker has ended, or an hour is over.
 
     Args:
-        shutdown_grace_s: How long to go on once the worker was told to end.
-        parent: Of a prefork child: it is not told of a shutdown, but sees that its parent is gone.
+        shutdown: Of the worker.
+        parent: Of a prefork child: if it is killed, nobody tells the child, but that its parent is gone it can see.
     """
 
-    def __init__(self, shutdown_grace_s: float, parent: int | None = None) -> None:
-        self._shutdown_grace_s = shutdown_grace_s
-        self._ends_s = float("inf")
+    def __init__(self, shutdown: Shutdown, parent: int | None = None) -> None:
+        self._shutdown = shutdown
         self._parent = parent
-
-    def note_shutdown(self) -> None:
-        """The worker was told to end."""
-        self._ends_s = min(self._ends_s, time.monotonic() + self._shutdown_grace_s)
 
     def __call__(self, call: Callable[[], T], /) -> T:
         """See :class:`~tenxgraph.engine.patience.Insist`."""
@@ -38,4 +34,4 @@ class Endurance:
     def _pause(self, limit_s: float, pause_s: float) -> bool:
         time.sleep(pause_s)
         is_orphan = self._parent is not None and os.getppid() != self._parent
-        return time.monotonic() < min(limit_s, self._ends_s) and not is_orphan
+        return time.monotonic() < limit_s and self._shutdown.left_s > 0 and not is_orphan

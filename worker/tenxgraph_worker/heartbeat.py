@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,12 +13,19 @@ from tenxgraph.core.exceptions import StorageError
 from tenxgraph.engine.grip import Grip
 from tenxgraph.engine.log import log_fields
 from tenxgraph.settings import Settings
-from tenxgraph.store.base import Claim, Store
+from tenxgraph.store.base import Claim, Dispatch, Store
+from tenxgraph_worker.shutdown import Shutdown
 
 _logger = logging.getLogger(__name__)
 
 _RETRY_S = 0.5
 """Between renewals while the store is away: once it is back, a lease may have little time left."""
+
+_LOOK_S = 0.5
+"""Between looks whether the worker was told to end."""
+
+_LAST_S = 10.0
+"""How long a store that is away is waited for to hand the last attempts back."""
 
 
 @dataclass(eq=False, slots=True)
@@ -31,6 +38,7 @@ class _Held:
     call: "Future[Any] | None" = None
     stop: bool = False
     expired: bool = False
+    told_of_leaving: bool = False
 
 
 @dataclass
@@ -44,16 +52,23 @@ class Heartbeat:
 
     Attributes:
         store: Where leases are renewed.
+        dispatch: Puts the next attempts of those that are handed back where workers find them.
+        shutdown: Of the worker.
+        leave: Called in the end of a shutdown, when no attempt here counts any more.
         end_process: Ends this process, where that frees the slot of a node that cannot be interrupted; None where other
             work would go down with it.
     """
 
     store: Store
     settings: Settings
+    dispatch: Callable[[Sequence[Dispatch]], None]
+    shutdown: Shutdown
+    leave: Callable[[], None]
     end_process: Callable[[], None] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _wake: threading.Event = field(default_factory=threading.Event)
     _held: "set[_Held]" = field(default_factory=set[_Held])
+    _strays: "set[_Held]" = field(default_factory=set[_Held])
     _kept: "dict[object, Callable[[], bool]]" = field(default_factory=dict[object, Callable[[], bool]])
     _thread: threading.Thread | None = None
     _next_look_s: float = float("inf")
@@ -69,6 +84,7 @@ class Heartbeat:
         finally:
             with self._lock:
                 self._held.discard(held)
+                self._strays.discard(held)
 
     def _add(self, held: _Held) -> None:
         with self._lock:
@@ -108,14 +124,17 @@ class Heartbeat:
         while True:
             self._wait(beat_s)
             self._expire_late()
-            if time.monotonic() >= beat_s:
+            if self.shutdown.left_s <= 0:
+                self._hand_back()
+            elif time.monotonic() >= beat_s or self._must_say_that_we_leave():
                 beat_s = time.monotonic() + (self.settings.heartbeat_s if self._beat() else _RETRY_S)
 
     def _wait(self, beat_s: float) -> None:
         with self._lock:
             self._wake.clear()
             deadlines_s = [held.deadline_s for held in self._held if not held.expired]
-            self._next_look_s = min([beat_s, *deadlines_s]) if self._held or self._kept else float("inf")
+            looks_s = [beat_s, time.monotonic() + _LOOK_S, *deadlines_s]
+            self._next_look_s = min(looks_s) if self._held or self._kept or self._strays else float("inf")
             wait_s = self._next_look_s - time.monotonic()
         self._wake.wait(min(max(wait_s, 0), threading.TIMEOUT_MAX))
 
@@ -140,7 +159,9 @@ class Heartbeat:
 
     def _renew(self, held: _Held) -> None:
         claim = held.claim
-        renewal = self.store.renew(claim.ref, claim.token, lease_ms=round(self.settings.lease_s * 1000))
+        leaving, lease_ms = self.shutdown.has_begun, round(self.settings.lease_s * 1000)
+        renewal = self.store.renew(claim.ref, claim.token, lease_ms=lease_ms, leaving=leaving)
+        held.told_of_leaving = leaving
         held.stop = bool(renewal.stop) or not renewal.alive
         if not renewal.alive:
             self._end(held, "fenced")
@@ -159,7 +180,27 @@ class Heartbeat:
                 _logger.warning("%s: its node does not return, this process ends with it", why, extra=fields)
                 self.end_process()
             else:
+                self._strays.add(held)
                 _logger.warning("%s: its node still runs and keeps its slot until it returns", why, extra=fields)
+
+    # -- the worker's end
+
+    def _must_say_that_we_leave(self) -> bool:
+        with self._lock:
+            return self.shutdown.has_begun and any(not held.told_of_leaving for held in self._held)
+
+    def _hand_back(self) -> None:
+        with self._lock:
+            open_now = list(self._held)
+        try:
+            for held in open_now:
+                self.dispatch(self.store.hand_back(held.claim.ref, held.claim.token).dispatch)
+                self._end(held, "handed back")
+        except StorageError as error:
+            _logger.warning("attempts cannot be handed back: %s", error.message)
+            if self.shutdown.left_s > -_LAST_S:
+                return
+        self.leave()
 
     # -- time limits
 

@@ -11,6 +11,7 @@ from tenxgraph.settings import Settings
 from tenxgraph_scheduler.broker import TASK_NAME, store_url
 from tenxgraph_worker.graphs import GraphSet, GraphSource
 from tenxgraph_worker.node_process import NodeProcess, NodeProcesses
+from tenxgraph_worker.shutdown import Shutdown
 from tenxgraph_worker.step_task import register_step_task
 
 
@@ -35,12 +36,17 @@ def install(celery_app: Celery, graphs: Iterable[GraphSource], *, settings: Sett
     """
     refuse_beside_10xgraph()
     settings = settings or Settings.load()
+    return join(celery_app, graphs, settings, Shutdown(settings.shutdown_grace_s))
+
+
+def join(celery_app: Celery, graphs: Iterable[GraphSource], settings: Settings, shutdown: Shutdown) -> GraphSet:
+    """Do what :func:`install` says, and tell of the worker's end through ``shutdown``."""
     store_url(settings)
     _refuse_without_json(celery_app)
     served = GraphSet(graphs, settings)
-    processes = NodeProcesses(lambda name: NodeProcess(celery_app, settings, served, name))
-    register_step_task(celery_app, processes)
-    _connect(celery_app, served, processes)
+    processes = NodeProcesses(lambda name: NodeProcess(celery_app, settings, served, name, shutdown))
+    register_step_task(celery_app, processes, shutdown)
+    _connect(celery_app, served, shutdown)
     return served
 
 
@@ -54,7 +60,7 @@ def _refuse_without_json(app: Celery) -> None:
         )
 
 
-def _connect(app: Celery, served: GraphSet, processes: NodeProcesses) -> None:
+def _connect(app: Celery, served: GraphSet, shutdown: Shutdown) -> None:
     def consume(instance: Any, **_: Any) -> None:
         queues: Any = app.amqp.queues
         # Only where -Q chose none: whoever names queues means those.
@@ -63,7 +69,7 @@ def _connect(app: Celery, served: GraphSet, processes: NodeProcesses) -> None:
                 queues.select_add(name)
 
     def note_shutdown(**_: Any) -> None:
-        processes.note_shutdown()
+        shutdown.begin()
 
     uid = f"{TASK_NAME}:{id(app)}"
     signals.celeryd_after_setup.connect(consume, weak=False, dispatch_uid=uid)

@@ -13,6 +13,7 @@ from tenxgraph.engine.attempt import AttemptRunner
 from tenxgraph.engine.log import log_fields
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.state_cache import StateCache
+from tenxgraph.engine.suspects import Suspects
 from tenxgraph.engine.user_call import drive
 from tenxgraph.settings import Settings
 from tenxgraph.store.base import TaskRef
@@ -24,6 +25,8 @@ from tenxgraph_scheduler.dispatch import CeleryDispatcher
 from tenxgraph_worker.endurance import Endurance
 from tenxgraph_worker.graphs import GraphSet
 from tenxgraph_worker.heartbeat import Heartbeat
+from tenxgraph_worker.leaving import leave_worker
+from tenxgraph_worker.shutdown import Shutdown
 
 _logger = logging.getLogger(__name__)
 
@@ -43,19 +46,25 @@ class NodeProcess:
         settings: Of the worker.
         graphs: That it serves.
         name: Of this process in the store.
+        shutdown: Of the worker; None for one that is not told.
     """
 
-    def __init__(self, app: Celery, settings: Settings, graphs: GraphSet, name: str) -> None:
+    def __init__(
+        self, app: Celery, settings: Settings, graphs: GraphSet, name: str, shutdown: Shutdown | None = None
+    ) -> None:
+        shutdown = shutdown or Shutdown(settings.shutdown_grace_s)
         self._settings = settings
         self._graphs = graphs
         self._name = name
         self._store = redis_store(store_url(settings), settings)
         self._cache = StateCache()
         is_child = _is_prefork_child()
-        self._endurance = Endurance(settings.shutdown_grace_s, os.getppid() if is_child else None)
-        self._heartbeat = Heartbeat(self._store, settings, _exit if is_child else None)
+        self._endurance = Endurance(shutdown, os.getppid() if is_child else None)
+        self._suspects = Suspects()
         clock = StoreClock(self._store.now_ms)
         self._dispatch = CeleryDispatcher(lambda: app, settings, now_ms=clock.now_ms, cache=self._cache)
+        leave, end_process = (_stay, _exit) if is_child else (leave_worker, None)
+        self._heartbeat = Heartbeat(self._store, settings, self._dispatch, shutdown, leave, end_process)
         self._runners: dict[str, AttemptRunner] = {}
 
     def perform(self, message: TaskMessage) -> dict[str, Any]:
@@ -83,6 +92,7 @@ class NodeProcess:
                 lease_ms=round(self._settings.lease_s * 1000),
                 cache=self._cache,
                 insist=self._endurance,
+                suspects=self._suspects,
                 hold=self._heartbeat.hold,
                 keep=self._heartbeat.keep,
             )
@@ -99,10 +109,6 @@ class NodeProcess:
         )
         return {"outcome": "given back" if given else "refused", "reason": WAITING_FOR_VERSION}
 
-    def note_shutdown(self) -> None:
-        """The worker was told to end."""
-        self._endurance.note_shutdown()
-
 
 def _is_prefork_child() -> bool:
     return bool(current_process().name != "MainProcess")
@@ -110,6 +116,10 @@ def _is_prefork_child() -> bool:
 
 def _exit() -> None:
     os._exit(_EXIT_CODE)
+
+
+def _stay() -> None:
+    """A prefork child ends with its node, or is ended by its parent."""
 
 
 class NodeProcesses:
@@ -134,8 +144,3 @@ class NodeProcesses:
             if pid not in self._by_pid:
                 self._by_pid = {pid: self._make(f"{worker}/{pid}")}
             return self._by_pid[pid]
-
-    def note_shutdown(self) -> None:
-        """The worker was told to end."""
-        for process in self._by_pid.values():
-            process.note_shutdown()

@@ -3,13 +3,15 @@
 from typing import Any
 
 from celery import Celery
+from celery.exceptions import Reject
 
 from tenxgraph.wire import TaskMessage
 from tenxgraph_scheduler.broker import TASK_NAME
 from tenxgraph_worker.node_process import NodeProcesses
+from tenxgraph_worker.shutdown import Shutdown
 
 
-def register_step_task(app: Celery, processes: NodeProcesses) -> None:
+def register_step_task(app: Celery, processes: NodeProcesses, shutdown: Shutdown) -> None:
     """Make an app take our messages.
 
     Correctness rests on no acknowledgement: the store refuses what was done, and a lost message is sent again. It comes
@@ -29,4 +31,6 @@ def register_step_task(app: Celery, processes: NodeProcesses) -> None:
         reject_on_worker_lost=False,
     )
     def step(self: Any, /, **kwargs: Any) -> dict[str, Any]:
+        if shutdown.has_begun:  # an app that we joined may have taken more messages than it has slots
+            raise Reject("the worker ends before this begins", requeue=True)
         return processes.here(self.request.hostname or "worker").perform(TaskMessage.from_kwargs(kwargs))

@@ -3,21 +3,27 @@
 import contextvars
 import logging
 import secrets
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from tenxgraph.core.exceptions import NodeError, NodeTimeoutError, TenxGraphError
+from tenxgraph.core.exceptions import (
+    EffectLostError,
+    GraphError,
+    StorageError,
+)
 from tenxgraph.core.graph.node import Node
 from tenxgraph.core.graph.node_return import normalise
 from tenxgraph.core.graph.planner import resolve_targets
+from tenxgraph.core.graph.tool_journal import RunToolJournal
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import EncodedUpdate
 from tenxgraph.engine.chunks import chunk, lines
-from tenxgraph.engine.grip import Grip, Hold, hold_by_asking
+from tenxgraph.engine.failures import as_timeout, failed, failed_before, failure_of
+from tenxgraph.engine.grip import Grip, Hold, Keep, hold_by_asking
+from tenxgraph.engine.journal import StoreJournal
 from tenxgraph.engine.log import log_fields
 from tenxgraph.engine.patience import Insist, once
 from tenxgraph.engine.runtime import Runtime
@@ -27,12 +33,12 @@ from tenxgraph.engine.step import (
     PLAN_RESUME,
     PLAN_START,
     AdvanceError,
-    error_event,
     plan_advance,
     plan_resume,
     plan_start,
     to_target,
 )
+from tenxgraph.engine.suspects import Suspects
 from tenxgraph.engine.user_call import USER_FAULTS, CallTimedOutError, Steps, UserCall, drive
 from tenxgraph.engine.views import task_state
 from tenxgraph.store.base import (
@@ -49,10 +55,11 @@ from tenxgraph.store.base import (
 )
 from tenxgraph.utils.ids import DerivedIds, id_source_scope
 from tenxgraph.utils.interrupt import Interrupted
+from tenxgraph.utils.journal import AttemptOver, EffectKey, effect_name, idempotency_key
 from tenxgraph.utils.task_context import TaskContext, task_scope
 from tenxgraph.wire import Arrival, Failure, RunConfig, Target, TaskUpdate
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 _Scope = Callable[[], AbstractContextManager[None]]
 _PLANS = {PLAN_START: plan_start, PLAN_RESUME: plan_resume}
@@ -78,7 +85,9 @@ class AttemptRunner:
         lease_ms: Of a claim.
         note_failure: Told of the exception that fails a run, by run id.
         insist: Makes those calls of the store on which a result in hand depends.
+        suspects: One for all graphs of a process.
         hold: Keeps a claim alive while user code runs; None where claims cannot end apart from this process.
+        keep: Keeps reservations of effects alive while those are made; None where the store is this process's own.
     """
 
     runtime: Runtime[Any]
@@ -90,7 +99,9 @@ class AttemptRunner:
     note_failure: Callable[[str, BaseException], None] = _no_note
     watch_retry: Callable[[int], None] = lambda _delay_ms: None
     insist: Insist = once
+    suspects: Suspects = field(default_factory=Suspects)
     hold: Hold | None = None
+    keep: Keep | None = None
 
     @cached_property
     def _hold(self) -> Hold:
@@ -106,36 +117,49 @@ class AttemptRunner:
         Returns:
             One word for the log: what became of the attempt.
         """
-        nonce = secrets.token_hex(8)
-        claim = self._claim(ref, nonce, node)
-        if isinstance(claim, Refusal):
-            logger.debug("refused: %s", claim.reason, extra=log_fields(ref))
-            return "refused"
+        with self.suspects.place_for(ref) as place:
+            claim = self._claim(ref, secrets.token_hex(8), node, place.pause_ms)
+            if isinstance(claim, Refusal):
+                _logger.debug("refused: %s", claim.reason, extra=log_fields(ref))
+                return "refused"
+            place.keep_for(claim)
+            return (yield from self._perform(claim))
+
+    def _perform(self, claim: Claim) -> Steps[str]:
+        ref = claim.ref
         self.cache.put(ref.thread_id, claim.image)
         if claim.spec.node in (PLAN_START, PLAN_RESUME, PLAN_ADVANCE) and ref.task == PLAN:
             return (yield from self._perform_plan(claim))
         return (yield from self._perform_node(claim))
 
-    def _claim(self, ref: TaskRef, nonce: str, node: str | None) -> Claim | Refusal:
+    def _claim(self, ref: TaskRef, nonce: str, node: str | None, pause_ms: int) -> Claim | Refusal:
         started = chunk("task_start", step=ref.step, node=node, task=ref.task, attempt=ref.attempt)
         known = self.cache.get(ref.thread_id)
         claim = partial(self.store.claim, ref, nonce, worker=self.worker, lease_ms=self.lease_ms)
-        return self.insist(lambda: claim(known=known, events=b"" if ref.task == PLAN else started))
+        events = b"" if ref.task == PLAN else started
+        return self.insist(lambda: claim(known=known, events=events, suspect_pause_ms=pause_ms))
 
     # -- nodes
 
     def _perform_node(self, claim: Claim) -> Steps[str]:
-        node = self.runtime.definition.nodes[claim.spec.node]
+        node = self.runtime.definition.nodes.get(claim.spec.node)
+        if node is None:
+            return self._fail_without_node(claim)
         arrival = Arrival.from_json(claim.spec.body)
-        scope = self._scope(claim, node)
+        task = self._task(claim, node)
+        scope = self._scope(claim, task)
         expire = partial(self._expire, claim, node)
         try:
             with self._hold(claim, self.runtime.timeout_s(node.name), expire) as grip:
-                returned = yield self._node_call(node, arrival, claim, scope, grip)
+                if node.policies.at_most_once:
+                    self._journal(claim).begin(_beginning_of(task))
+                returned = yield self._node_call(node, arrival, claim, task, scope, grip)
                 with scope():
                     update = self._update(node, claim, arrival, returned)
         except Interrupted as asked:
             return self._ask(claim, asked)
+        except AttemptOver as over:
+            return _broken_off(claim, over)
         except USER_FAULTS as error:
             return (yield from self._fail(claim, node, error))
         return (yield from self._commit(claim, update))
@@ -143,25 +167,50 @@ class AttemptRunner:
     def _expire(self, claim: Claim, node: Node) -> str:
         return drive(self._fail(claim, node, CallTimedOutError()))
 
-    def _scope(self, claim: Claim, node: Node) -> _Scope:
-        ref = claim.ref
+    def _journal(self, claim: Claim) -> StoreJournal:
+        return StoreJournal(self.store, claim, self.lease_ms, self.insist, self.keep)
+
+    def _task(self, claim: Claim, node: Node) -> TaskContext:
+        ref, journal = claim.ref, self._journal(claim)
         answers = {
             asked.id: asked.answer
             for asked in claim.run.interrupts
             if asked.task == ref.task and asked.answer is not None
         }
-        emit = partial(self.store.emit, ref, claim.token)
-        task = TaskContext(ref.thread_id, ref.run_id, ref.step, ref.task, ref.attempt, node.name, answers, emit)
-        task.context_manager = self.runtime.definition.context_manager
-        task.container = self.runtime.definition.container
-        ids = DerivedIds(claim.run.origin, ref.step, ref.task, self.runtime.definition.container)
+        return TaskContext(
+            thread_id=ref.thread_id,
+            run_id=ref.run_id,
+            step=ref.step,
+            task=ref.task,
+            attempt=ref.attempt,
+            node=node.name,
+            answers=answers,
+            emit=partial(self._emit, claim),
+            idempotency_key=idempotency_key(ref.thread_id, claim.run.origin, ref.step, node.name, ref.task),
+            journal=journal,
+            context_manager=self.runtime.definition.context_manager,
+            container=self.runtime.definition.container,
+            tool_journal=RunToolJournal(journal, self.runtime.codec),
+        )
+
+    def _emit(self, claim: Claim, events: bytes) -> bool:
+        try:
+            return self.insist(partial(self.store.emit, claim.ref, claim.token, events))
+        except StorageError as error:  # the node is not to blame for a store that is away
+            raise AttemptOver(error) from error
+
+    def _scope(self, claim: Claim, task: TaskContext) -> _Scope:
+        ids = DerivedIds(claim.run.origin, task.step, task.task, self.runtime.definition.container)
         return partial(_task_scope, task, ids)
 
-    def _node_call(self, node: Node, arrival: Arrival, claim: Claim, scope: _Scope, grip: Grip) -> UserCall:
+    def _node_call(
+        self, node: Node, arrival: Arrival, claim: Claim, task: TaskContext, scope: _Scope, grip: Grip
+    ) -> UserCall:
         state: AgentState = task_state(
             self.runtime, claim.image, claim.run, node.name, arrival.send, grip.stop_requested
         )
-        config = RunConfig.from_json(claim.run.request).seen_by_nodes()
+        seen = RunConfig.from_json(claim.run.request).seen_by_nodes()
+        config = {**seen, "idempotency_key": task.idempotency_key}
         container = self.runtime.definition.container
 
         async def call() -> Any:
@@ -214,7 +263,7 @@ class AttemptRunner:
         committed = self.insist(lambda: commit(lease_ms=self.lease_ms, events=_task_end(claim)))
         self.dispatch(committed.dispatch)
         if not committed.accepted:
-            logger.info("fenced before commit", extra=log_fields(claim.ref))
+            _logger.info("fenced before commit", extra=log_fields(claim.ref))
         return committed.plan
 
     # -- plans
@@ -252,7 +301,7 @@ class AttemptRunner:
             advance = replace(advance, events=lines([*before, advance.events]))
         advanced = self.insist(lambda: self.store.advance(claim.ref, claim.token, advance))
         if not advanced.accepted:
-            logger.info("fenced before advance", extra=log_fields(claim.ref))
+            _logger.info("fenced before advance", extra=log_fields(claim.ref))
             return "fenced"
         self.cache.advance(claim.ref.thread_id, claim.image, advance)
         self.dispatch(advanced.dispatch)
@@ -261,9 +310,9 @@ class AttemptRunner:
     def _fail_plan(self, claim: Claim, error: AdvanceError) -> str:
         cause = error.__cause__ or error
         place = f"advance:{error.place}"
-        failure = _failure(place, claim.ref.attempt, cause, f"{place} failed after step {claim.ref.step}: ")
+        failure = failure_of(place, claim.ref.attempt, cause, f"{place} failed after step {claim.ref.step}: ")
         self.note_failure(claim.ref.run_id, cause)
-        return self._settle(claim, _failed(failure, claim), "failed")
+        return self._settle(claim, failed(failure, claim), "failed")
 
     # -- what is no update
 
@@ -289,18 +338,28 @@ class AttemptRunner:
         return self._settle(claim, settlement, "waiting")
 
     def _fail(self, claim: Claim, node: Node, error: BaseException) -> Steps[str]:
-        error = _as_timeout(error, claim, self.runtime.timeout_s(node.name))
-        failure = _failure(node.name, claim.ref.attempt, error, f"node {node.name!r} failed: ")
+        error = as_timeout(error, claim, self.runtime.timeout_s(node.name))
+        failure = failure_of(node.name, claim.ref.attempt, error, f"node {node.name!r} failed: ")
         # Attempts that died or asked a person are no failures: they use up no retry.
-        retry, tries = node.policies.retry, _failed_before(claim) + 1
-        if retry is not None and retry.retries(error, tries):
+        retry, tries = node.policies.retry, failed_before(claim) + 1
+        may_repeat = not (node.policies.at_most_once or isinstance(error, EffectLostError))
+        if retry is not None and may_repeat and retry.retries(error, tries):
             return self._retry(claim, replace(failure, tries=tries), retry.delay_s(tries, claim.token))
         if node.policies.on_error is not None:
             handled = TaskUpdate(EncodedUpdate({}), (Target(node.policies.on_error),))
             return (yield from self._commit(claim, handled))
         self.note_failure(claim.ref.run_id, error)
-        logger.warning("failed: %s", failure.message, extra=log_fields(claim.ref))
-        return self._settle(claim, _failed(failure, claim), "failed")
+        _logger.warning("failed: %s", failure.message, extra=log_fields(claim.ref))
+        return self._settle(claim, failed(failure, claim), "failed")
+
+    def _fail_without_node(self, claim: Claim) -> str:
+        """A run that continues another in a newer version of its graph may come upon a node that is no more."""
+        name, graph = claim.spec.node, self.runtime.name
+        message = f"graph {graph!r} has no such node in this version: continue in the run's own, or send a new message"
+        failure = failure_of(
+            name, claim.ref.attempt, GraphError(message, error_code="NO_NODE"), f"node {name!r} failed: "
+        )
+        return self._settle(claim, failed(failure, claim), "failed")
 
     def _retry(self, claim: Claim, failure: Failure, delay_s: float) -> str:
         delay_ms = round(delay_s * 1000)
@@ -318,8 +377,17 @@ class AttemptRunner:
         return outcome
 
 
-def _failed_before(claim: Claim) -> int:
-    return Failure.from_json(claim.error).tries if claim.error else 0
+def _beginning_of(task: TaskContext) -> EffectKey:
+    # A node that asked a person begins again with each answer; that is no repetition.
+    name = effect_name("node", task.idempotency_key, len(task.answers))
+    return EffectKey(name, "The work", at_most_once=True)
+
+
+def _broken_off(claim: Claim, over: AttemptOver) -> str:
+    if over.error is not None:
+        raise over.error
+    _logger.info("fenced before an effect", extra=log_fields(claim.ref))
+    return "fenced"
 
 
 def _overlay(arrival: Arrival) -> EncodedUpdate | None:
@@ -329,35 +397,3 @@ def _overlay(arrival: Arrival) -> EncodedUpdate | None:
 def _task_end(claim: Claim) -> bytes:
     ref = claim.ref
     return chunk("task_end", step=ref.step, node=claim.spec.node, task=ref.task, attempt=ref.attempt)
-
-
-def _as_timeout(error: BaseException, claim: Claim, timeout_s: float | None) -> BaseException:
-    if not isinstance(error, CallTimedOutError):
-        return error
-    node, attempt = claim.spec.node, claim.ref.attempt
-    return NodeTimeoutError(
-        f"node {node!r} took longer than its timeout_s of {timeout_s:g} s: raise timeout_s, or make it quicker.",
-        node=node,
-        attempt=attempt,
-    )
-
-
-def _failure(node: str, attempt: int, error: BaseException, prefix: str) -> Failure:
-    timed_out = isinstance(error, NodeTimeoutError)
-    kind = NodeTimeoutError if timed_out else NodeError
-    text = error.message if isinstance(error, TenxGraphError) else f"{type(error).__name__}: {error}"
-    context: Mapping[str, Any] = error.context if isinstance(error, TenxGraphError) else {}
-    return Failure(
-        error=kind.__name__,
-        message=text if timed_out else prefix + text,
-        code=error.error_code if isinstance(error, TenxGraphError) else kind.default_code,
-        node=node,
-        attempt=attempt,
-        cause=f"{type(error).__module__}.{type(error).__qualname__}",
-        traceback="".join(traceback.format_exception(error, limit=-6)),
-        context=dict(context),
-    )
-
-
-def _failed(failure: Failure, claim: Claim) -> Settlement:
-    return Settlement(TaskStatus.FAILED, error=failure.to_json(), events=error_event(failure, claim.ref.step))

@@ -123,6 +123,8 @@ class EngineClient(Generic[StateT]):
             raise _other_graph(config.thread_id, admission.holder, self.runtime.name)
         if refuse := _REFUSALS.get(outcome):
             raise refuse(call, admission.holder)
+        if admission.holder:  # it was taken for an answer before: this is a repeat
+            return _following(admission.holder, config.thread_id, admission.after)
         return SubmittedRun(config.run_id, config.thread_id)
 
     # -- resume
@@ -140,6 +142,24 @@ class EngineClient(Generic[StateT]):
         return self._resume(call, run, {})
 
     def _answer(self, call: Call) -> SubmittedRun:
+        if repeated := self._repeated(call):
+            return repeated
+        try:
+            return self._answer_once(call)
+        except InterruptConflictError:  # perhaps by the same call, made twice at one moment
+            if repeated := self._repeated(call):
+                return repeated
+            raise
+
+    def _repeated(self, call: Call) -> SubmittedRun | None:
+        taken = self.store.resumed(call.config.thread_id, call.config.run_id)
+        if taken is None:
+            return None
+        if taken.digest != call.digest:
+            raise _run_id_taken(call, call.config.thread_id)
+        return _following(taken.run_id, call.config.thread_id, taken.after)
+
+    def _answer_once(self, call: Call) -> SubmittedRun:
         assert call.resume is not None
         run = self._waiting_run(call)
         if run.wait != WaitKind.QUESTION and run.status is RunStatus.WAITING:
@@ -163,12 +183,12 @@ class EngineClient(Generic[StateT]):
 
     def _resume(self, call: Call, run: RunView, answers: Mapping[str, bytes]) -> SubmittedRun:
         update = b"" if call.update is None else call.update.to_json()
-        resumed = self.store.resume(Resume(run.thread_id, run.run_id, call.config.run_id, answers, update))
+        resume = Resume(run.thread_id, run.run_id, call.config.run_id, answers, update, digest=call.digest)
+        resumed = self.store.resume(resume)
         if not resumed.accepted:
             raise _nothing_waits(call)
         self._dispatch(resumed.dispatch)
-        after = f"{resumed.after}.{_BEHIND_ALL}" if resumed.after else ""
-        return SubmittedRun(run.run_id, run.thread_id, after)
+        return _following(run.run_id, run.thread_id, resumed.after)
 
     # -- look
 
@@ -309,6 +329,11 @@ class EngineClient(Generic[StateT]):
     def close(self) -> None:
         """See :meth:`Executor.close`."""
         self.store.close()
+
+
+def _following(run_id: str, thread_id: str, after: str) -> SubmittedRun:
+    """A run whose events count from behind an id of the store's; all of them when it is ""."""
+    return SubmittedRun(run_id, thread_id, f"{after}.{_BEHIND_ALL}" if after else "")
 
 
 def _refuse_on_node_loop() -> None:

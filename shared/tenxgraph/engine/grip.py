@@ -42,6 +42,14 @@ class Hold(Protocol):
         ...
 
 
+class Keep(Protocol):
+    """Keeps a reservation alive while an effect is made, also when its attempt is over before it."""
+
+    def __call__(self, renew: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Call ``renew`` every now and then inside the context, until it says False."""
+        ...
+
+
 def hold_by_asking(store: Store, lease_ms: int) -> Hold:
     """Return a hold for claims that cannot end apart from this process: it asks the store for the stop flag."""
 

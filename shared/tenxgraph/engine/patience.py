@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from tenxgraph.core.exceptions import StorageError
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -60,4 +60,4 @@ async def ainsist(call: Callable[[], Awaitable[T]], pause: Callable[[float], Awa
 
 def _note(error: StorageError, pause_s: float) -> None:
     level = logging.WARNING if pause_s == _FIRST_PAUSE_S else logging.DEBUG
-    logger.log(level, "%s Trying again.", error.message)
+    _logger.log(level, "%s Trying again.", error.message)

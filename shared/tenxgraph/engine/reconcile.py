@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from tenxgraph.engine.log import log_fields
 from tenxgraph.store.base import Dispatch, DueThread, Overdue, RecoveryRules, Store
 
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 BATCH = 200
 
@@ -55,7 +55,7 @@ def _reconcile_thread(
     store.settle_due(due, store.now_ms() + rules.grace_ms)
     recovery = store.recover(due.thread_id, rules)
     for ref in recovery.expired:
-        logger.warning("lease ran out: fenced", extra=log_fields(ref))
+        _logger.warning("lease ran out: fenced", extra=log_fields(ref))
     dispatch(recovery.dispatch)
     resent = [overdue.dispatch for overdue in recovery.overdue if is_lost(overdue) and store.mark_resent(overdue)]
     dispatch(resent)

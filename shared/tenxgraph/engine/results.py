@@ -6,6 +6,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from tenxgraph.core.exceptions import (
+    EffectLostError,
     GraphRecursionError,
     NodeError,
     NodeTimeoutError,
@@ -23,6 +24,7 @@ from tenxgraph.store.base import Interrupt, RunView, Store
 from tenxgraph.utils.constants import ResponseGranularity
 from tenxgraph.wire import Base, Checkpointed, Failure, Frontier
 
+_KINDS = {kind.__name__: kind for kind in (NodeTimeoutError, EffectLostError)}
 _GOOD = frozenset({RunStatus.COMPLETED, RunStatus.WAITING, RunStatus.STOPPED})
 
 
@@ -128,5 +130,5 @@ def _from_failure(failure: Failure, where: dict[str, str]) -> TenxGraphError:
     context = {**failure.context, **where, "cause": failure.cause, "traceback": failure.traceback}
     if failure.error == GraphRecursionError.__name__:
         return GraphRecursionError(failure.message, error_code=failure.code, context=context)
-    kind = NodeTimeoutError if failure.error == NodeTimeoutError.__name__ else NodeError
+    kind = _KINDS.get(failure.error, NodeError)
     return kind(failure.message, node=failure.node, attempt=failure.attempt, error_code=failure.code, context=context)

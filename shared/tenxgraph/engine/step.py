@@ -135,7 +135,8 @@ def _behind(first: Patch, patch: Patch) -> Patch:
 def _message_events(step: int, before: ItemLog, patch: Patch, updates: Sequence[tuple[str, TaskUpdate]]) -> list[bytes]:
     rewritten = patch.rewrites.get(CONTEXT)
     added = patch.appends.get(CONTEXT, ()) if rewritten is None else _new_items(before, rewritten)
-    author = {item: label for label, update in updates for item in update.fields.fields.get(CONTEXT, ())}
+    # Backwards, so that of two tasks with the same message the first is its author, as it is when they merge.
+    author = {item: label for label, update in reversed(updates) for item in update.fields.fields.get(CONTEXT, ())}
     return [chunk("message", step=step, node=author.get(item), message=item) for item in added]
 
 

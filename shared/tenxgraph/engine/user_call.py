@@ -168,4 +168,4 @@ def _make_here(call: UserCall) -> Any:
         return call.context.run(call.fn)
     future = asyncio.run_coroutine_threadsafe(_make(call), node_loop())
     call.started(future)
-    return future.result()
+    return _value_of(future.result())

@@ -6,7 +6,8 @@ events are bytes to it. Every method is one atomic effect and may be repeated af
 arguments; the repeat has the same answer. Times are the store's own, in milliseconds since the epoch.
 
 Events are JSON lines: chunks parted by a newline; b"" appends nothing. Whenever a run ends or begins to wait, the store
-itself appends ``{"event":"run_end","step":…,"data":{"status":…}}``.
+itself appends ``{"event":"run_end","step":…,"data":{"status":…}}``. The one error that no worker can write is the
+store's own too: of a run whose task kept killing its worker, ``{"error":…,"code":…,"message":…,"node":…,"attempt":…}``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -152,12 +153,15 @@ class Admission:
     """Answer of :meth:`Store.admit`.
 
     Attributes:
-        holder: The name that stands in the way (owner, graph, run id), or "".
+        holder: The name that stands in the way (owner, graph, run id), or "". When KNOWN: the run that took this call
+            for an answer, if one did.
+        after: With such a holder: id of its last event before the answer.
     """
 
     outcome: AdmissionOutcome
     dispatch: tuple[Dispatch, ...] = ()
     holder: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +258,7 @@ class Claim:
         image: The state before the step.
         error: Opaque; of the task's last failed attempt.
         first_started_ms: When the task was first claimed.
+        deaths: How many attempts died with their process. A task with one is a suspect.
     """
 
     ref: TaskRef
@@ -266,6 +271,7 @@ class Claim:
     updates: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     error: bytes = b""
     first_started_ms: int = 0
+    deaths: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +371,30 @@ class Settled:
     dispatch: tuple[Dispatch, ...] = ()
 
 
+class ReservationOutcome(StrEnum):
+    """How an effect stands for who wants to make it."""
+
+    GRANTED = "granted"
+    DONE = "done"
+    HELD = "held"
+    LOST = "lost"
+    FENCED = "fenced"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Answer of :meth:`Store.reserve`.
+
+    Attributes:
+        result: Opaque; of an effect that is DONE.
+        until_ms: End of the lease of a reservation that is GRANTED or HELD.
+    """
+
+    outcome: ReservationOutcome
+    result: bytes = b""
+    until_ms: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Resume:
     """Answers to a waiting run.
@@ -374,6 +404,7 @@ class Resume:
         answers: Interrupt id → opaque answer; empty when the run was paused before or after a node.
         input: Opaque; becomes the run's input when it was paused.
         events: Written with it.
+        digest: Tells a repeat from another call under the same id; without a colon.
     """
 
     thread_id: str
@@ -382,6 +413,7 @@ class Resume:
     answers: Mapping[str, bytes]
     input: bytes = b""
     events: bytes = b""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +430,15 @@ class Resumed:
     missing: tuple[str, ...] = ()
     after: str = ""
     dispatch: tuple[Dispatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeView:
+    """A resume that was accepted: the run that took it, the caller's digest, the run's last event before it or ""."""
+
+    run_id: str
+    digest: str
+    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,20 +519,44 @@ class StoredEvents:
 
 
 class Store(Protocol):
-    """The port. Raises StorageError when the place is away or refuses writes; then the effect may have happened."""
+    """The port.
+
+    Whoever calls ``renew``, ``commit``, ``advance``, ``settle``, ``emit``, ``reserve`` or ``hand_back`` under the token
+    of an attempt whose lease ran out is alive: the death that was counted for it is taken back.
+
+    Raises StorageError when the place is away or refuses writes; then the effect may have happened.
+    """
 
     def admit(self, run: NewRun) -> Admission:
-        """Take a run in: start it, or queue it behind the active one. Repeats are known by ``run_id``."""
+        """Take a run in: start it, or queue it behind the active one. Repeats are known by ``run_id``.
+
+        So are those of a call that became an answer: its ``run_id`` is then the id of a resume.
+        """
         ...
 
     def claim(
-        self, ref: TaskRef, nonce: str, *, worker: str, lease_ms: int, known: StateImage | None, events: bytes
+        self,
+        ref: TaskRef,
+        nonce: str,
+        *,
+        worker: str,
+        lease_ms: int,
+        known: StateImage | None,
+        events: bytes,
+        suspect_pause_ms: int = 0,
     ) -> Claim | Refusal:
-        """Take a task under ``nonce`` as its token. ``known`` is what the caller has of the state."""
+        """Take a task under ``nonce`` as its token. ``known`` is what the caller has of the state.
+
+        A caller that holds a suspect says how long another one shall wait instead: ``suspect_pause_ms``, doubled each
+        time up to sixteen times as long.
+        """
         ...
 
-    def renew(self, ref: TaskRef, token: str, *, lease_ms: int) -> Renewal:
-        """Lengthen a lease and learn of a stop."""
+    def renew(self, ref: TaskRef, token: str, *, lease_ms: int, leaving: bool = False) -> Renewal:
+        """Lengthen a lease and learn of a stop.
+
+        A worker that is ``leaving`` was told to end: should it be killed before it has, that counts as no death.
+        """
         ...
 
     def commit(self, ref: TaskRef, token: str, update: bytes, *, lease_ms: int, events: bytes) -> Committed:
@@ -513,12 +578,55 @@ class Store(Protocol):
         """A worker cannot run this task: dispatch it again after a pause that doubles each time."""
         ...
 
+    def hand_back(self, ref: TaskRef, token: str) -> Settled:
+        """End an attempt that its worker gives up in order: no death, and the next attempt is ready at once."""
+        ...
+
     def emit(self, ref: TaskRef, token: str, events: bytes) -> bool:
         """Append events of a living attempt; False when it was fenced."""
         ...
 
+    def reserve(
+        self, ref: TaskRef, token: str, key: str, nonce: str, *, lease_ms: int, at_most_once: bool
+    ) -> Reservation:
+        """Take an effect in hand, or learn how it stands. The claim's lease is lengthened to the reservation's.
+
+        Whoever asks first is GRANTED it under ``nonce`` and makes it; for others it is HELD while that lease lasts and
+        is not given up. After that the next who asks is GRANTED it; but with ``at_most_once`` it is LOST in the run
+        that reserved it, and only a run that continues that one begins anew. FENCED attempts reserve nothing.
+
+        Args:
+            ref: The attempt that asks.
+            token: Its claim's.
+            key: Names the effect in the thread.
+            nonce: Made by the caller for this one try; a repeat under it is GRANTED again, however late.
+            lease_ms: Of the reservation, which whoever makes the effect renews; 0 for one that cannot be waited for.
+            at_most_once: Whether a reservation that nobody renews any more may have happened for good.
+        """
+        ...
+
+    def renew_effect(self, thread_id: str, key: str, nonce: str, *, lease_ms: int) -> bool:
+        """Lengthen a reservation, also after its attempt was fenced. False when it is another's, given up or done."""
+        ...
+
+    def release_effect(self, thread_id: str, key: str, nonce: str) -> bool:
+        """Give a reservation up: the call ended without a result. Nobody waits for it any more."""
+        ...
+
+    def record(self, thread_id: str, key: str, nonce: str, result: bytes) -> bool:
+        """Note that an effect is done; the first wins, also after its attempt was fenced or its run cancelled.
+
+        Returns:
+            Whether ``result`` is the one that is kept. False when another was first, or ``nonce`` never reserved it.
+        """
+        ...
+
     def resume(self, resume: Resume) -> Resumed:
         """Answer a waiting run, once."""
+        ...
+
+    def resumed(self, thread_id: str, resume_id: str) -> ResumeView | None:
+        """What an accepted resume was given to."""
         ...
 
     def stop(self, thread_id: str, run_id: str, *, events: bytes) -> StopAnswer:

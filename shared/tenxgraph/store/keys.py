@@ -15,7 +15,10 @@ Per thread, under ``<prefix>:{T}:``:
 ``updates:<run>``                  hash    task → update, committed and not yet merged
 ``interrupts:<run>``               hash    ``<interrupt>:task``, ``:body``, ``:answer``, ``:at``
 ``outcomes:<run>``                 hash    ``<task>:<token>`` → how that attempt ended
+``resumes``                        hash    resume id → ``<digest>:<run>`` that it was given to
+``resumes``                        hash    resume id → ``<digest>:<run>`` that it was given to
 ``events:<run>``                   stream  what clients see; one entry for each append
+``effects``                        hash    ``<effect>:<attribute>``: who reserved it, until when, what came of it
 ``state``, ``changed``             hash    field → bytes, field → version that wrote it
 ``lists``, ``generations``         hash,   list field → its generation now; all ``<field>:<generation>`` there are
                                    set

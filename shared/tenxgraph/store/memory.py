@@ -24,8 +24,11 @@ from tenxgraph.store.base import (
     RecoveryRules,
     Refusal,
     Renewal,
+    Reservation,
+    ReservationOutcome,
     Resume,
     Resumed,
+    ResumeView,
     RunView,
     Settled,
     Settlement,
@@ -37,6 +40,7 @@ from tenxgraph.store.base import (
     ThreadView,
     WaitKind,
 )
+from tenxgraph.store.memory_effects import Effect
 from tenxgraph.store.memory_recovery import recover_thread
 from tenxgraph.store.memory_thread import Run, Task, Thread
 
@@ -71,7 +75,7 @@ class MemoryStore:
             if run.run_id in self._thread_of_run:
                 return self._known(run)
             thread = self._threads.get(run.thread_id)
-            if refusal := self._refusal(run, thread):
+            if refusal := self._known_answer(run, thread) or self._refusal(run, thread):
                 return refusal
             return self._take_in(run, thread or self._new_thread(run))
 
@@ -81,6 +85,19 @@ class MemoryStore:
         if thread_id != run.thread_id or thread.runs[run.run_id].new.digest != run.digest:
             return Admission(AdmissionOutcome.RUN_ID_TAKEN, holder=thread_id)
         return Admission(AdmissionOutcome.KNOWN, thread.dispatch() if thread.active == run.run_id else ())
+
+    def _known_answer(self, run: NewRun, thread: Thread | None) -> Admission | None:
+        taken = thread and self._resume_of(thread, run.run_id)
+        if not thread or not taken:
+            return None
+        if taken.digest != run.digest:
+            return Admission(AdmissionOutcome.RUN_ID_TAKEN, holder=run.thread_id)
+        dispatch = thread.dispatch() if thread.active == taken.run_id else ()
+        return Admission(AdmissionOutcome.KNOWN, dispatch, taken.run_id, taken.after)
+
+    @staticmethod
+    def _resume_of(thread: Thread, resume_id: str) -> ResumeView | None:
+        return next((run.resumes[resume_id] for run in thread.runs.values() if resume_id in run.resumes), None)
 
     def _refusal(self, run: NewRun, thread: Thread | None) -> Admission | None:
         if thread is None:
@@ -126,7 +143,15 @@ class MemoryStore:
     # -- a task's attempt
 
     def claim(
-        self, ref: TaskRef, nonce: str, *, worker: str, lease_ms: int, known: StateImage | None, events: bytes
+        self,
+        ref: TaskRef,
+        nonce: str,
+        *,
+        worker: str,
+        lease_ms: int,
+        known: StateImage | None,
+        events: bytes,
+        suspect_pause_ms: int = 0,
     ) -> Claim | Refusal:
         """See :meth:`Store.claim`."""
         del known
@@ -140,8 +165,13 @@ class MemoryStore:
             if task.attempt != ref.attempt or task.status is not TaskStatus.QUEUED:
                 return Refusal("taken or given up")
             now_ms = self._clock()
+            if suspect_pause_ms and task.deaths:
+                thread.put_aside(run, task, "suspect", suspect_pause_ms << min(task.given_back, 4), now_ms)
+                self._watch(ref.thread_id, task.until_ms)
+                self._tell(ref.run_id)
+                return Refusal("taken or given up")
             task.status, task.token, task.worker, task.until_ms = TaskStatus.CLAIMED, nonce, worker, now_ms + lease_ms
-            task.first_started_ms = task.first_started_ms or now_ms
+            task.first_started_ms, task.leaving = task.first_started_ms or now_ms, False
             run.started_ms = run.started_ms or now_ms
             if run.status is RunStatus.QUEUED:
                 run.status = RunStatus.RUNNING
@@ -173,19 +203,26 @@ class MemoryStore:
             updates={name: run.updates[name] for name in nodes if name in run.updates} if ref.task == PLAN else {},
             error=task.error,
             first_started_ms=task.first_started_ms,
+            deaths=task.deaths,
         )
 
     def _mine(self, ref: TaskRef, token: str) -> tuple[Thread, Run, Task] | None:
         found = self._task(ref)
-        return None if isinstance(found, Refusal) or found[2].token != token else found
+        if isinstance(found, Refusal):
+            return None
+        _, run, task = found
+        if (ref.task, token) in run.died:  # whoever speaks under a token did not die with it
+            run.died.discard((ref.task, token))
+            task.deaths = max(task.deaths - 1, 0)
+        return found if task.token == token else None
 
-    def renew(self, ref: TaskRef, token: str, *, lease_ms: int) -> Renewal:
+    def renew(self, ref: TaskRef, token: str, *, lease_ms: int, leaving: bool = False) -> Renewal:
         """See :meth:`Store.renew`."""
         with self._changed:
             mine = self._mine(ref, token)
             if mine is None or mine[2].status is not TaskStatus.CLAIMED:
                 return Renewal(alive=False)
-            mine[2].until_ms = self._clock() + lease_ms
+            mine[2].until_ms, mine[2].leaving = self._clock() + lease_ms, leaving
             return Renewal(alive=True, stop=mine[1].stop)
 
     def commit(self, ref: TaskRef, token: str, update: bytes, *, lease_ms: int, events: bytes) -> Committed:
@@ -288,13 +325,28 @@ class MemoryStore:
                 return False
             thread, run, task = found
             if task.status is TaskStatus.QUEUED:
-                task.status = TaskStatus.PARKED if run.stop else TaskStatus.RETRY_WAIT
-                task.until_ms = self._clock() + (pause_ms << min(task.given_back, 10))
-                task.given_back += 1
-                run.reason = reason
+                thread.put_aside(run, task, reason, pause_ms << min(task.given_back, 10), self._clock())
                 self._watch(ref.thread_id, task.until_ms)
-                thread.close_step(run, self._clock())
             return task.status in (TaskStatus.RETRY_WAIT, TaskStatus.PARKED)
+
+    def hand_back(self, ref: TaskRef, token: str) -> Settled:
+        """See :meth:`Store.hand_back`."""
+        with self._changed:
+            mine = self._mine(ref, token)
+            if mine is not None and mine[2].status is TaskStatus.CLAIMED:
+                self._hand_back(*mine)
+            thread, run = self._find(ref.thread_id, ref.run_id)
+            if thread is None or run is None or (ref.task, token) not in run.handed_back:
+                return Settled(accepted=False)
+            again = iter([ref.task] if run.step == ref.step and ref.task in run.tasks else [])
+            return Settled(True, thread.dispatch(again) if thread.active == ref.run_id else thread.freed_by(ref.run_id))
+
+    def _hand_back(self, thread: Thread, run: Run, task: Task) -> None:
+        now_ms = self._clock()
+        run.handed_back.add((task.spec.task, task.token))
+        thread.discard(run, task, now_ms)
+        thread.try_again(run, task, now_ms)
+        self._tell(run.new.run_id)
 
     def emit(self, ref: TaskRef, token: str, events: bytes) -> bool:
         """See :meth:`Store.emit`."""
@@ -305,6 +357,46 @@ class MemoryStore:
             mine[0].add_events(mine[1], self._clock(), events)
             self._tell(ref.run_id)
             return True
+
+    # -- effects
+
+    def reserve(
+        self, ref: TaskRef, token: str, key: str, nonce: str, *, lease_ms: int, at_most_once: bool
+    ) -> Reservation:
+        """See :meth:`Store.reserve`."""
+        with self._changed:
+            mine = self._mine(ref, token)
+            if mine is None or mine[2].status is not TaskStatus.CLAIMED:
+                return Reservation(ReservationOutcome.FENCED)
+            now_ms = self._clock()
+            effect = mine[0].effects.setdefault(key, Effect())
+            reserved = effect.reserve(ref, nonce, now_ms=now_ms, lease_ms=lease_ms, at_most_once=at_most_once)
+            if reserved.outcome is ReservationOutcome.GRANTED:
+                # Both leases end together: when a process dies, the next attempt need not wait for the effect.
+                mine[2].until_ms = max(mine[2].until_ms, now_ms + lease_ms)
+            return reserved
+
+    def renew_effect(self, thread_id: str, key: str, nonce: str, *, lease_ms: int) -> bool:
+        """See :meth:`Store.renew_effect`."""
+        with self._changed:
+            effect = self._effect(thread_id, key)
+            return effect is not None and effect.renew(nonce, self._clock() + lease_ms)
+
+    def release_effect(self, thread_id: str, key: str, nonce: str) -> bool:
+        """See :meth:`Store.release_effect`."""
+        with self._changed:
+            effect = self._effect(thread_id, key)
+            return effect is not None and effect.release(nonce)
+
+    def record(self, thread_id: str, key: str, nonce: str, result: bytes) -> bool:
+        """See :meth:`Store.record`."""
+        with self._changed:
+            effect = self._effect(thread_id, key)
+            return effect is not None and effect.record(nonce, result)
+
+    def _effect(self, thread_id: str, key: str) -> Effect | None:
+        thread = self._threads.get(thread_id)
+        return thread.effects.get(key) if thread else None
 
     # -- people
 
@@ -332,7 +424,7 @@ class MemoryStore:
         answered = {asked.task for asked in run.interrupts.values() if asked.id in resume.answers}
         again = answered if resume.answers else {PLAN}
         names = [name for name in run.tasks if name in again] if thread.active == resume.run_id else []
-        return Resumed(True, (), run.resumes[resume.resume_id], thread.dispatch(iter(names)))
+        return Resumed(True, (), run.resumes[resume.resume_id].after, thread.dispatch(iter(names)))
 
     @staticmethod
     def _may_resume(run: Run, resume: Resume) -> bool:
@@ -342,7 +434,7 @@ class MemoryStore:
 
     def _take_answers(self, thread: Thread, run: Run, resume: Resume) -> None:
         now_ms = self._clock()
-        run.resumes[resume.resume_id] = run.last_event
+        run.resumes[resume.resume_id] = ResumeView(resume.run_id, resume.digest, run.last_event)
         run.status = RunStatus.RUNNING
         thread.add_events(run, now_ms, resume.events)
         if not resume.answers:
@@ -356,6 +448,12 @@ class MemoryStore:
                 task.queue(now_ms, attempt=task.attempt + 1)
         self._watch(resume.thread_id, now_ms + self._watch_ms)
         self._tell(resume.run_id)
+
+    def resumed(self, thread_id: str, resume_id: str) -> ResumeView | None:
+        """See :meth:`Store.resumed`."""
+        with self._changed:
+            thread = self._threads.get(thread_id)
+            return self._resume_of(thread, resume_id) if thread else None
 
     def stop(self, thread_id: str, run_id: str, *, events: bytes) -> StopAnswer:
         """See :meth:`Store.stop`."""

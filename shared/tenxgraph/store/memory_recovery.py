@@ -1,9 +1,10 @@
 """What depends on time, for one thread in memory."""
 
+import json
 from dataclasses import dataclass, field
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.store.base import PLAN, Overdue, Recovery, RecoveryRules, TaskRef, TaskStatus
+from tenxgraph.store.base import Overdue, Recovery, RecoveryRules, TaskRef, TaskStatus
 from tenxgraph.store.memory_thread import Run, Task, Thread
 
 
@@ -84,22 +85,29 @@ def _fence(thread: Thread, run: Run, task: Task, rules: RecoveryRules, now_ms: i
         return
     name = task.spec.task
     found.expired.append(TaskRef(thread.thread_id, run.new.run_id, run.step, name, task.attempt))
-    thread.add_events(run, now_ms, _discarded(task))
-    task.deaths, task.token = task.deaths + 1, ""
-    if task.deaths >= rules.max_deliveries:
-        run.reason = f"{task.spec.node} died with its worker {task.deaths} times"
-        task.park()
-        thread.end(run, RunStatus.DEAD, now_ms)
-    elif run.stop and name != PLAN:
-        task.park()
-        thread.close_step(run, now_ms)
-    else:
-        task.queue(now_ms, attempt=task.attempt + 1)
+    is_death = not task.leaving
+    if is_death:
+        run.died.add((name, task.token))
+        task.deaths += 1
+    thread.discard(run, task, now_ms)
+    if is_death and task.deaths >= rules.max_deliveries:
+        _end_as_dead(thread, run, task, now_ms)
+        return
+    thread.try_again(run, task, now_ms)
+    if task.status is TaskStatus.QUEUED:
         found.again.append(name)
 
 
-def _discarded(task: Task) -> bytes:
-    return f'{{"event":"attempt_discarded","task":"{task.spec.task}","attempt":{task.attempt}}}'.encode()
+def _end_as_dead(thread: Thread, run: Run, task: Task, now_ms: int) -> None:
+    node, attempt = task.spec.node, task.attempt
+    died = f"died with its worker {task.deaths} times"
+    message = f"node '{node}' {died}, last on {task.worker}: mend it, then replay the run"
+    run.reason = f"{node} {died}"
+    failure = {"error": "NodeError", "code": "NODE_DIED", "message": message, "node": node, "attempt": attempt}
+    event = {"event": "error", "step": run.step, "node": node, "attempt": attempt, "data": failure}
+    thread.add_events(run, now_ms, json.dumps(event).encode())
+    task.park()
+    thread.end(run, RunStatus.DEAD, now_ms, json.dumps(failure).encode())
 
 
 def _suspect(thread: Thread, run: Run, task: Task, rules: RecoveryRules, now_ms: int, found: _Findings) -> None:

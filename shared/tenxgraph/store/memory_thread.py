@@ -14,6 +14,7 @@ from tenxgraph.store.base import (
     InputKind,
     Interrupt,
     NewRun,
+    ResumeView,
     RunView,
     StoredEvents,
     TaskRef,
@@ -23,6 +24,7 @@ from tenxgraph.store.base import (
     ThreadView,
     WaitKind,
 )
+from tenxgraph.store.memory_effects import Effect
 
 CONTINUABLE = frozenset({RunStatus.FAILED, RunStatus.STOPPED, RunStatus.DEAD})
 _TO_QUEUE_AGAIN = frozenset({TaskStatus.FAILED, TaskStatus.PARKED})
@@ -44,6 +46,7 @@ class Task:
     given_back: int = 0
     first_started_ms: int = 0
     error: bytes = b""
+    leaving: bool = False
 
     def queue(self, now_ms: int, *, attempt: int | None = None) -> None:
         """Make the task ready for a worker."""
@@ -81,7 +84,9 @@ class Run:
     updates: dict[str, bytes] = field(default_factory=dict[str, bytes])
     interrupts: dict[str, Interrupt] = field(default_factory=dict[str, Interrupt])
     outcomes: dict[tuple[str, str], TaskStatus] = field(default_factory=dict[tuple[str, str], TaskStatus])
-    resumes: dict[str, str] = field(default_factory=dict[str, str])
+    died: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    handed_back: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    resumes: dict[str, ResumeView] = field(default_factory=dict[str, ResumeView])
     events: list[StoredEvents] = field(default_factory=list[StoredEvents])
 
     @property
@@ -152,6 +157,7 @@ class Thread:
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     images: list[StateImage] = field(default_factory=lambda: [StateImage()])
     checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
+    effects: dict[str, Effect] = field(default_factory=dict[str, Effect])
 
     @property
     def version(self) -> Version:
@@ -309,6 +315,28 @@ class Thread:
             self.end(run, RunStatus.STOPPED, now_ms)
         elif any(task.status is TaskStatus.WAITING for task in tasks):
             self.wait(run, WaitKind.QUESTION, now_ms)
+
+    def discard(self, run: Run, task: Task, now_ms: int) -> None:
+        """End a claimed attempt without its worker's word."""
+        event = f'{{"event":"attempt_discarded","task":"{task.spec.task}","attempt":{task.attempt}}}'
+        self.add_events(run, now_ms, event.encode())
+        task.token = ""
+
+    def try_again(self, run: Run, task: Task, now_ms: int) -> None:
+        """Let the next attempt begin, unless the run is to stop."""
+        if run.stop and task.spec.task != PLAN:
+            task.park()
+            self.close_step(run, now_ms)
+        else:
+            task.queue(now_ms, attempt=task.attempt + 1)
+
+    def put_aside(self, run: Run, task: Task, reason: str, pause_ms: int, now_ms: int) -> None:
+        """Let a ready task wait, unless the run is to stop."""
+        task.status = TaskStatus.PARKED if run.stop else TaskStatus.RETRY_WAIT
+        task.until_ms = now_ms + pause_ms
+        task.given_back += 1
+        run.reason = reason
+        self.close_step(run, now_ms)
 
     def write_step(self, run: Run, advance: Advance, now_ms: int) -> None:
         """Write what a step changed."""

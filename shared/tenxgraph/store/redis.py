@@ -31,8 +31,10 @@ from tenxgraph.store.base import (
     RecoveryRules,
     Refusal,
     Renewal,
+    Reservation,
     Resume,
     Resumed,
+    ResumeView,
     RunView,
     Settled,
     Settlement,
@@ -66,7 +68,8 @@ def redis_store(url: str, settings: Settings) -> "RedisStore":
         "max_connections": _MAX_CONNECTIONS,
     }
     return RedisStore(
-        redis.Redis.from_url(url, retry=Retry(backoff, retries), **options),
+        redis_url=url,
+        client=redis.Redis.from_url(url, retry=Retry(backoff, retries), **options),
         key_prefix=settings.key_prefix,
         watch_ms=int(settings.lease_s * 1000),
         stream_max_len=settings.stream_max_len,
@@ -86,6 +89,7 @@ class RedisStore:
         watch_ms: How soon after an admission the reconciler looks at a thread.
         stream_max_len: Events kept for a run; the oldest go first.
         stream_keep_ms: How long the events of a finished run can still be read.
+        redis_url: Where the server is; a graph compiled with this store sends its tasks there.
         async_client: Makes a client to the same server for an event loop; without it ``aevents`` waits in a thread.
 
     Raises (every method):
@@ -101,7 +105,9 @@ class RedisStore:
         stream_max_len: int = 10_000,
         stream_keep_ms: int = 86_400_000,
         async_client: Callable[[], redis.asyncio.Redis] | None = None,
+        redis_url: str | None = None,
     ) -> None:
+        self.redis_url: str | None = redis_url
         self._keys = Keys(key_prefix)
         self._watch_ms = watch_ms
         constants = {"STREAM_MAX_LEN": stream_max_len, "STREAM_KEEP_MS": stream_keep_ms}
@@ -128,12 +134,10 @@ class RedisStore:
         owner = replies.text(registered)
         if owner != run.thread_id:
             return Admission(AdmissionOutcome.RUN_ID_TAKEN, holder=owner)
-        raw, holder, *ready = self._run(*self._admission(run, int(asked_ms)))
-        outcome = AdmissionOutcome(replies.text(raw))
-        if outcome in _TAKEN_IN:
-            return Admission(outcome, replies.dispatches(run.thread_id, ready[0]))
-        self._run(self._registry("release_run", run))
-        return Admission(outcome, holder=owner if outcome is AdmissionOutcome.RUN_ID_TAKEN else replies.text(holder))
+        admission = replies.admission(run.thread_id, self._run(*self._admission(run, int(asked_ms))))
+        if admission.outcome not in _TAKEN_IN or admission.holder:  # no run has this id: it is refused, or an answer's
+            self._run(self._registry("release_run", run))
+        return admission
 
     def _registry(self, script: str, run: NewRun) -> Command:
         return self._scripts.script(script, [self._keys.runs], run.run_id, run.thread_id)
@@ -157,11 +161,21 @@ class RedisStore:
     # -- a task's attempt
 
     def claim(
-        self, ref: TaskRef, nonce: str, *, worker: str, lease_ms: int, known: StateImage | None, events: bytes
+        self,
+        ref: TaskRef,
+        nonce: str,
+        *,
+        worker: str,
+        lease_ms: int,
+        known: StateImage | None,
+        events: bytes,
+        suspect_pause_ms: int = 0,
     ) -> Claim | Refusal:
         """See :meth:`Store.claim`."""
-        args = (*_ref_args(ref), ref.attempt, nonce, worker, lease_ms, events, *known_args(known))
-        reply = self._run(self._on(ref.thread_id, "claim", *args))
+        who = (nonce, worker, lease_ms, events, suspect_pause_ms)
+        claimed = self._on(ref.thread_id, "claim", *_ref_args(ref), ref.attempt, *who, *known_args(known))
+        watch = (self._watch(ref.thread_id, suspect_pause_ms),) if suspect_pause_ms else ()
+        reply = self._run(*watch, claimed)
         if isinstance(reply, bytes):
             return Refusal(replies.text(reply))
         try:
@@ -175,9 +189,10 @@ class RedisStore:
         base = self._keys.base(ref.thread_id)
         return replies.claim(ref, reply, known, partial(self._history.items, base))
 
-    def renew(self, ref: TaskRef, token: str, *, lease_ms: int) -> Renewal:
+    def renew(self, ref: TaskRef, token: str, *, lease_ms: int, leaving: bool = False) -> Renewal:
         """See :meth:`Store.renew`."""
-        alive, *stop = self._run(self._on(ref.thread_id, "renew", *_ref_args(ref), token, lease_ms))
+        args = (*_ref_args(ref), token, lease_ms, int(leaving))
+        alive, *stop = self._run(self._on(ref.thread_id, "renew", *args))
         return Renewal(bool(alive), replies.text(stop[0]) if stop else "")
 
     def commit(self, ref: TaskRef, token: str, update: bytes, *, lease_ms: int, events: bytes) -> Committed:
@@ -219,22 +234,53 @@ class RedisStore:
         given = self._on(ref.thread_id, "give_back", *_ref_args(ref), ref.attempt, reason, pause_ms)
         return bool(self._run(self._watch(ref.thread_id, pause_ms), given))
 
+    def hand_back(self, ref: TaskRef, token: str) -> Settled:
+        """See :meth:`Store.hand_back`."""
+        accepted, *ready = self._run(self._on(ref.thread_id, "hand_back", *_ref_args(ref), token))
+        self._held.drop(token)
+        return Settled(bool(accepted), replies.dispatches(ref.thread_id, ready[0]) if ready else ())
+
     def emit(self, ref: TaskRef, token: str, events: bytes) -> bool:
         """See :meth:`Store.emit`."""
         return bool(self._run(self._on(ref.thread_id, "emit", *_ref_args(ref), token, events)))
+
+    # -- effects
+
+    def reserve(
+        self, ref: TaskRef, token: str, key: str, nonce: str, *, lease_ms: int, at_most_once: bool
+    ) -> Reservation:
+        """See :meth:`Store.reserve`."""
+        args = (*_ref_args(ref), token, key, nonce, lease_ms, int(at_most_once))
+        return replies.reservation(self._run(self._on(ref.thread_id, "reserve", *args)))
+
+    def renew_effect(self, thread_id: str, key: str, nonce: str, *, lease_ms: int) -> bool:
+        """See :meth:`Store.renew_effect`."""
+        return bool(self._run(self._on(thread_id, "renew_effect", key, nonce, lease_ms)))
+
+    def release_effect(self, thread_id: str, key: str, nonce: str) -> bool:
+        """See :meth:`Store.release_effect`."""
+        return bool(self._run(self._on(thread_id, "release_effect", key, nonce)))
+
+    def record(self, thread_id: str, key: str, nonce: str, result: bytes) -> bool:
+        """See :meth:`Store.record`."""
+        return bool(self._run(self._on(thread_id, "record", key, nonce, result)))
 
     # -- people
 
     def resume(self, resume: Resume) -> Resumed:
         """See :meth:`Store.resume`."""
         answers = [part for answer in resume.answers.items() for part in answer]
-        args = (resume.run_id, resume.resume_id, resume.input, resume.events, *answers)
+        args = (resume.run_id, resume.resume_id, resume.digest, resume.input, resume.events, *answers)
         watch = self._watch(resume.thread_id, self._watch_ms)
         accepted, missing, *rest = self._run(watch, self._on(resume.thread_id, "resume", *args))
         if not accepted:
             return Resumed(False, tuple(map(replies.text, missing)))
         after, ready = rest
         return Resumed(True, (), replies.text(after), replies.dispatches(resume.thread_id, ready))
+
+    def resumed(self, thread_id: str, resume_id: str) -> ResumeView | None:
+        """See :meth:`Store.resumed`."""
+        return replies.resumption(self._run(self._on(thread_id, "resumed", resume_id)))
 
     def stop(self, thread_id: str, run_id: str, *, events: bytes) -> StopAnswer:
         """See :meth:`Store.stop`."""
@@ -317,7 +363,8 @@ class RedisStore:
     def _runs(self, thread_id: str, run_ids: Sequence[str]) -> list[RunView]:
         base = self._keys.base(thread_id)
         keys = [key_of(base, noun, run_id) for run_id in run_ids for noun in ("run", "interrupts")]
-        found = iter(self._scripts.run(*(("HGETALL", key) for key in keys), atomic=True)) if keys else iter(())
+        flat = self._run(self._scripts.script("read_hashes", keys)) if keys else []
+        found = iter([dict(replies.pairs(fields)) for fields in flat])
         rows = zip(run_ids, found, found, strict=False)
         return [replies.run_view(thread_id, *row) for row in rows if row[1]]
 

@@ -6,12 +6,17 @@ from typing import Any
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import ItemLog, StateImage, Version
 from tenxgraph.store.base import (
+    Admission,
+    AdmissionOutcome,
     Checkpoint,
     Claim,
     Dispatch,
     Interrupt,
     Overdue,
     Recovery,
+    Reservation,
+    ReservationOutcome,
+    ResumeView,
     RunView,
     StoredEvents,
     TaskRef,
@@ -48,6 +53,12 @@ def pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
 
 def _by(size: int, flat: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     return zip(*[iter(flat)] * size, strict=True)
+
+
+def reservation(reply: Sequence[bytes]) -> Reservation:
+    """Read how an effect stands."""
+    outcome, result, until_ms = reply
+    return Reservation(ReservationOutcome(text(outcome)), result, number(until_ms))
 
 
 def dispatches(thread_id: str, flat: Sequence[bytes]) -> tuple[Dispatch, ...]:
@@ -180,7 +191,7 @@ def _log(had: ItemLog | None, row: Sequence[Any], load: LoadItems) -> ItemLog:
 
 def claim(ref: TaskRef, reply: Sequence[Any], known: StateImage | None, load: LoadItems) -> Claim:
     """Read a claim, of the task that ``ref`` names or of the advance that follows its commit."""
-    token, attempt, planned, alone, run, asked, state, error, first_ms, specs, updates = reply
+    token, attempt, planned, alone, run, asked, state, error, first_ms, specs, updates, deaths = reply
     task = spec(planned)
     order = [spec(flat) for flat in specs]
     committed = {text(name): update for name, update in fields(updates).items()}
@@ -195,7 +206,22 @@ def claim(ref: TaskRef, reply: Sequence[Any], known: StateImage | None, load: Lo
         updates={node.task: committed[node.task] for node in order if node.task in committed},
         error=error,
         first_started_ms=number(first_ms),
+        deaths=number(deaths),
     )
+
+
+def admission(thread_id: str, reply: Sequence[Any]) -> Admission:
+    """Read what became of a request to run."""
+    raw, who, *rest = reply
+    outcome = AdmissionOutcome(text(raw))
+    holder = thread_id if outcome is AdmissionOutcome.RUN_ID_TAKEN else text(who)
+    ready, after, *_ = (*rest, b"") if rest else ((), b"")
+    return Admission(outcome, dispatches(thread_id, ready), holder, text(after))
+
+
+def resumption(reply: Sequence[bytes] | None) -> ResumeView | None:
+    """Read what a resume was given to."""
+    return ResumeView(*map(text, reply)) if reply else None
 
 
 def recovery(thread_id: str, reply: Sequence[Any]) -> Recovery:

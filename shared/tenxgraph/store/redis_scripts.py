@@ -24,7 +24,7 @@ Command = tuple[Any, ...]
 """A command and its arguments, as ``execute_command`` takes them."""
 
 _PRELUDE = ("_record", "_thread", "_claim")
-_OUTSIDE = frozenset({"watch", "due", "settle_due", "register_run", "release_run", "list_thread"})
+_OUTSIDE = frozenset({"watch", "due", "settle_due", "register_run", "release_run", "list_thread", "read_hashes"})
 
 _ADVICE: tuple[tuple[type[RedisError], str], ...] = (
     (BusyLoadingError, "is still loading its data; try again in a moment"),
@@ -84,32 +84,32 @@ class Scripts:
             self._digests[name] = digest
         return ("EVALSHA", digest, len(keys), *keys, *args)
 
-    def run(self, *commands: Command, atomic: bool = False) -> list[Any]:
+    def run(self, *commands: Command) -> list[Any]:
         """Send commands in one trip and return their replies.
 
         Raises:
             StorageError: The server is away or refuses; what was asked may have happened.
         """
         with storage_errors(self.place):
-            replies = self._send(commands, atomic=atomic)
+            replies = self._send(commands)
             missing = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
             if missing:
                 again = [commands[at] for at in missing]
                 self._load(again)
-                for at, reply in zip(missing, self._send(again, atomic=atomic), strict=True):
+                for at, reply in zip(missing, self._send(again), strict=True):
                     replies[at] = reply
             for reply in replies:
                 if isinstance(reply, Exception):
                     raise reply
         return replies
 
-    def _send(self, commands: Sequence[Command], *, atomic: bool) -> list[Any]:
+    def _send(self, commands: Sequence[Command]) -> list[Any]:
         if len(commands) == 1:
             try:
                 return [self._execute(*commands[0])]
             except NoScriptError as missing:
                 return [missing]
-        with self.client.pipeline(transaction=atomic) as pipe:
+        with self.client.pipeline(transaction=False) as pipe:
             queue: Callable[..., Any] = pipe.execute_command
             for command in commands:
                 queue(*command)

@@ -1,7 +1,8 @@
 """The crash test: every effect may be the last of its process, or lose its reply, and the end must be the same.
 
 An effect is a write into the store or a publish. :class:`Faults` counts them and strikes at chosen ones; a
-:class:`Crew` is a client, a worker and a scheduler in one thread, with the queue as a list and a clock that it turns.
+:class:`Crew` is a client, a worker and a scheduler in one thread, with the queue as a list; on the memory store it
+turns the clock, on a real server it waits.
 """
 
 import random
@@ -11,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from tenxgraph.core.exceptions import InterruptConflictError, StorageError, ThreadBusyError
+from tenxgraph.core.exceptions import StorageError
 from tenxgraph.core.graph.definition import GraphDefinition
 from tenxgraph.core.state import Message
 from tenxgraph.engine.attempt import AttemptRunner
@@ -22,33 +23,35 @@ from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.user_call import drive
 from tenxgraph.engine.views import run_state
 from tenxgraph.store.base import Dispatch, Overdue, RecoveryRules, Store
-from tenxgraph.store.memory import MemoryStore
-from tenxgraph.testing.contract.harness import FakeClock
+from tenxgraph.testing.contract.harness import MemoryHarness, StoreHarness
 from tenxgraph.wire import Checkpointed
 
 T = TypeVar("T")
 
-WRITES: Final = frozenset(
+READS: Final = frozenset(
     {
-        "admit",
-        "advance",
-        "cancel",
-        "claim",
-        "commit",
-        "delete_thread",
-        "emit",
-        "give_back",
-        "mark_resent",
-        "recover",
-        "renew",
-        "resume",
-        "settle",
-        "settle_due",
-        "stop",
+        "aevents",
+        "checkpoint",
+        "checkpoints",
+        "close",
+        "due",
+        "events",
+        "image",
+        "next_due_ms",
+        "now_ms",
+        "resumed",
+        "run",
+        "runs",
+        "tasks",
+        "thread",
+        "threads",
     }
 )
+"""Methods of a store that are no effects."""
+
 LEASE_MS: Final = 10_000
-RULES: Final = RecoveryRules(grace_ms=5_000, max_deliveries=3)
+"""On the memory store, whose clock costs nothing."""
+
 PATIENCE: Final = 400
 """More moves than any run of the suite needs; one that does not end in them is stuck."""
 
@@ -98,7 +101,12 @@ class CrashingStore:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
-        return partial(self._faults.perform, name, method) if name in WRITES else method
+        return partial(self._faults.perform, name, method) if name not in READS else method
+
+
+def crashing(store: Store, faults: Faults) -> Store:
+    """Return a store each of whose methods that write is an effect."""
+    return cast(Store, CrashingStore(store, faults))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +130,20 @@ class Crew:
     Args:
         definition: The graph.
         faults: What strikes.
+        harness: The store and its time; None for the memory store. Its ``watch_ms`` is the scheduler's grace.
+        lease_ms: Of a claim; at least twice the grace.
+        strike: Makes the store that clients, workers and scheduler of the crew see.
         late: Whether a message is acknowledged after its task, so that a death brings it back, or on receipt.
         insists: Whether the worker repeats a call whose reply was lost, instead of breaking off.
         order: Picks the next message; None takes the oldest.
         copies: How often each message is delivered.
         lost: Numbers, from 0, of messages that the broker loses.
+        strangers: Numbers, from 0, of deliveries that come to a worker that does not know the graph.
 
     Attributes:
+        harness: See above.
+        store: As nothing strikes it.
+        lease_ms: See above.
         moves: How often the crew delivered, called again or looked.
         looks: How often the scheduler was needed.
     """
@@ -138,29 +153,40 @@ class Crew:
         definition: GraphDefinition[Any],
         faults: Faults | None = None,
         *,
+        harness: StoreHarness | None = None,
+        lease_ms: int = LEASE_MS,
+        strike: Callable[[Store, Faults], Store] = crashing,
         late: bool = False,
         insists: bool = False,
         order: random.Random | None = None,
         copies: int = 1,
         lost: Iterable[int] = (),
+        strangers: Iterable[int] = (),
     ) -> None:
         self.faults: Faults = faults or Faults()
-        self.clock: FakeClock = FakeClock()
-        self.store: MemoryStore = MemoryStore(watch_ms=RULES.grace_ms, clock=self.clock)
+        self.harness: StoreHarness = harness or MemoryHarness(watch_ms=lease_ms // 2)
+        self.store: Store = self.harness.store
+        self.lease_ms: int = lease_ms
         self.moves: int = 0
         self.looks: int = 0
-        self._struck = cast(Store, CrashingStore(self.store, self.faults))
+        self._strike = strike
+        self._rules = RecoveryRules(grace_ms=self.harness.watch_ms, max_deliveries=3)
         self._runtime = Runtime(definition)
         self._late, self._order, self._copies, self._lost = late, order, copies, frozenset(lost)
         self._insist: Insist = _at_once if insists else once
         self._broker: list[Dispatch] = []
-        self._published = 0
-        self._client = EngineClient(self._runtime, self._struck, self._dispatch, recursion_limit=25, does_io=False)
+        self._strangers = frozenset(strangers)
+        self._published = self._delivered = 0
+        self._client = EngineClient(self._runtime, self._struck(), self._dispatch, recursion_limit=25, does_io=False)
         self._worker = self._new_worker()
+        self._scheduler = self._struck()
+
+    def _struck(self) -> Store:
+        return self._strike(self.store, self.faults)
 
     def _new_worker(self) -> AttemptRunner:
         return AttemptRunner(
-            self._runtime, self._struck, self._dispatch, worker="w", lease_ms=LEASE_MS, insist=self._insist
+            self._runtime, self._struck(), self._dispatch, worker="w", lease_ms=self.lease_ms, insist=self._insist
         )
 
     def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
@@ -181,16 +207,22 @@ class Crew:
 
     def submit(self, input_data: Any, config: Mapping[str, Any]) -> None:
         """Submit until the store has answered, always under the same ids."""
-        for attempt in range(PATIENCE):
+        for _ in range(PATIENCE):
             try:
                 self._client.submit(input_data, config)
                 break
             except (Died, StorageError):
                 self.moves += 1
-            except (InterruptConflictError, ThreadBusyError):
-                if not attempt:
-                    raise
-                break  # the first try was taken
+
+    def ask(self, request: Callable[[EngineClient[Any]], object]) -> None:
+        """Let a person ask for something until the store has answered."""
+        for _ in range(PATIENCE):
+            try:
+                request(self._client)
+                return
+            except (Died, StorageError):
+                self.moves += 1
+        raise AssertionError("stuck: the store answered no request of a person")
 
     # -- workers and scheduler
 
@@ -201,12 +233,16 @@ class Crew:
             AssertionError: It does not come to an end.
         """
         while not self._is_settled(thread_id):
-            self.moves += 1
-            if self.moves > PATIENCE:
-                raise AssertionError(f"stuck: {self.store.runs(thread_id)[-1]}\n{self.faults.effects}")
-            self._deliver() if self._broker else self._reconcile()
+            self.move(thread_id)
         while self._broker:
             self._deliver()
+
+    def move(self, thread_id: str) -> None:
+        """Deliver one message, or let the scheduler look when there is none."""
+        self.moves += 1
+        if self.moves > PATIENCE:
+            raise AssertionError(f"stuck: {self.store.runs(thread_id)[-1]}\n{self.faults.effects}")
+        self._deliver() if self._broker else self._reconcile()
 
     def _is_settled(self, thread_id: str) -> bool:
         return not self._broker and all(run.status.is_settled for run in self.store.runs(thread_id))
@@ -214,8 +250,9 @@ class Crew:
     def _deliver(self) -> None:
         position = self._order.randrange(len(self._broker)) if self._order else 0
         message = self._broker.pop(position)
+        self._delivered += 1
         try:
-            drive(self._worker.perform(message.ref))
+            self._perform(message)
         except Died:
             self._worker = self._new_worker()
             if self._late:
@@ -223,11 +260,18 @@ class Crew:
         except StorageError:
             """The attempt broke off; its lease ends."""
 
+    def _perform(self, message: Dispatch) -> None:
+        if self._delivered - 1 in self._strangers:
+            given_back = partial(self._worker.store.give_back, message.ref, pause_ms=self._rules.grace_ms)
+            self._insist(lambda: given_back(reason="waiting_for_version"))
+        else:
+            drive(self._worker.perform(message.ref))
+
     def _reconcile(self) -> None:
         self.looks += 1
-        self.clock.sleep_ms(LEASE_MS + 1)
+        self.harness.sleep_ms(self.lease_ms + 1)
         try:
-            reconcile(self._struck, RULES, self._dispatch, self._is_lost)
+            reconcile(self._scheduler, self._rules, self._dispatch, self._is_lost)
         except (Died, StorageError):
             """The next one finds the same threads due."""
 

@@ -19,6 +19,8 @@ The suite itself needs no pytest. For the values behind a failed assertion, call
 
 from tenxgraph.testing.contract.admission import AdmissionContract
 from tenxgraph.testing.contract.attempts import ClaimContract, CommitContract, GiveBackContract
+from tenxgraph.testing.contract.deaths import DeathContract, HandBackContract, SuspectContract
+from tenxgraph.testing.contract.effects import RecordContract, RenewEffectContract, ReserveContract
 from tenxgraph.testing.contract.harness import FakeClock, MemoryHarness, StoreHarness
 from tenxgraph.testing.contract.people import ContinueContract, ResumeContract
 from tenxgraph.testing.contract.reading import DeleteContract, EventContract, StateContract, ViewContract
@@ -39,10 +41,16 @@ class StoreContract(
     SettleContract,
     QuestionContract,
     ResumeContract,
+    ReserveContract,
+    RenewEffectContract,
+    RecordContract,
     StopContract,
     CancelContract,
     ContinueContract,
     LeaseContract,
+    DeathContract,
+    SuspectContract,
+    HandBackContract,
     ResendContract,
     DueContract,
     StateContract,

@@ -13,13 +13,14 @@ Needs hypothesis. Derive from :class:`StoreMachine` where your store has another
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.store.base import PLAN, AdmissionOutcome, InputKind, TaskStatus, WaitKind
+from tenxgraph.store.base import PLAN, AdmissionOutcome, Claim, InputKind, TaskStatus, WaitKind
 from tenxgraph.testing.store_story import Ending, StoreStory, is_success
 
 _any = st.integers(0, 1_000)
@@ -100,8 +101,10 @@ class StoreMachine(StoreStory):
         if run is None:
             return
         view = self.view(self.pick(self.run_ids, run))
+        has_failed = any(task.status is TaskStatus.FAILED for task in self.store.tasks(view.run_id))
+        ends = {RunStatus.STOPPING, RunStatus.STOPPED, view.status, RunStatus.FAILED if has_failed else view.status}
         answer = self.once(lambda: self.moves.stop(view.run_id, view.thread_id), repeat=repeat)
-        assert answer.status in (RunStatus.STOPPING, RunStatus.STOPPED) or answer.status is view.status
+        assert answer.status in ends
 
     @rule(run=_rarely, repeat=_repeat)
     @only_with("run_ids")
@@ -201,10 +204,29 @@ class StoreMachine(StoreStory):
         held = self.pick_attempt(attempt)
         claim = held.claim
         lives = self.lives(held)
+        until_ms = self.store.now_ms() + self.times_ms[2]
         renewal = self.store.renew(claim.ref, claim.token, lease_ms=self.times_ms[2])
         assert renewal.alive is lives
+        held.until_ms = until_ms if lives else held.until_ms
         assert not lives or (renewal.stop != "") is (self.view(claim.ref.run_id).status is RunStatus.STOPPING)
         assert self.store.emit(claim.ref, claim.token, b"told") is lives
+
+    @rule(attempt=_any, repeat=_repeat)
+    @only_with("attempts")
+    def hand_back(self, attempt: int, repeat: bool) -> None:
+        """A worker is told to go."""
+        self.give_up(self.pick_attempt(attempt), repeat=repeat)
+
+    @rule(message=_any, repeat=_repeat)
+    @only_with("messages")
+    def claim_beside_a_suspect(self, message: int, repeat: bool) -> None:
+        """A message reaches a worker that holds a suspect: it gets none beside it."""
+        ref, nonce = self.pick(self.messages, message).ref, self.unique().decode()
+        claim = partial(self.store.claim, ref, nonce, worker="w", lease_ms=self.times_ms[2], known=None, events=b"")
+        answer = self.once(lambda: claim(suspect_pause_ms=self.times_ms[1]), repeat=repeat, keep=False)
+        if isinstance(answer, Claim):
+            assert answer.deaths == 0
+            self.hold(answer)
 
     @rule(message=_any)
     @only_with("messages")

@@ -33,10 +33,15 @@ Ending = tuple[RunStatus, str, int]
 
 @dataclass(slots=True)
 class Attempt:
-    """A claim that a worker holds, or still believes to hold."""
+    """A claim that a worker holds, or still believes to hold.
+
+    Attributes:
+        until_ms: Before this moment of the store nobody may fence it for its lease.
+    """
 
     claim: Claim
     is_over: bool = False
+    until_ms: int = 0
 
 
 class StoreStory(RuleBasedStateMachine):
@@ -91,7 +96,8 @@ class StoreStory(RuleBasedStateMachine):
         return [
             (
                 view,
-                self.store.tasks(view.run_id),
+                # A refused attempt that was heard did not die: that alone a refusal changes.
+                [replace(task, deaths=0) for task in self.store.tasks(view.run_id)],
                 self.moves.bodies(view.run_id, thread_id),
                 self.store.thread(thread_id),
             )
@@ -151,10 +157,12 @@ class StoreStory(RuleBasedStateMachine):
         task = tasks.get(ref.task)
         active = self.moves.thread(ref.thread_id).active == ref.run_id
         free = active and task is not None and (task.status, task.attempt) == (TaskStatus.QUEUED, ref.attempt)
+        until_ms = self.store.now_ms() + lease_ms
         answer = self.once(lambda: self.moves.try_claim(ref, nonce=nonce, lease_ms=lease_ms), repeat=repeat, keep=False)
         assert isinstance(answer, Claim) is free, (answer, task)
         if isinstance(answer, Claim):
             self.hold(answer)
+            self.attempts[-1].until_ms = until_ms
 
     def hold(self, claim: Claim) -> None:
         """A worker got a task: it brings the updates and answers that are there."""
@@ -201,6 +209,11 @@ class StoreStory(RuleBasedStateMachine):
         held.is_over = True
         self.logs[claim.ref.thread_id] += merged
 
+    def give_up(self, held: Attempt, *, repeat: bool) -> None:
+        """A worker that must go hands an attempt back, if it lives."""
+        claim = held.claim
+        self.end(held, lambda: self.store.hand_back(claim.ref, claim.token), repeat=repeat)
+
     def end(self, held: Attempt, call: Callable[[], Settled], *, repeat: bool) -> None:
         """An attempt ends without an update, if it lives."""
         if self.lives(held):
@@ -215,6 +228,7 @@ class StoreStory(RuleBasedStateMachine):
         for attempt in self.attempts:
             if attempt.claim.ref in recovery.expired:
                 assert not attempt.is_over
+                assert self.store.now_ms() >= attempt.until_ms, "fenced before its lease was over"
                 attempt.is_over = True
         self.messages.extend(recovery.dispatch)
         for late in recovery.overdue:

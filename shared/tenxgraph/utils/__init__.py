@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 # Functions named like their modules are bound at once: the first import of such a module would else put the module
 # in the function's place.
+from tenxgraph.utils.effect import effect
 from tenxgraph.utils.emit import emit
 from tenxgraph.utils.interrupt import interrupt
 from tenxgraph.utils.tool import tool
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from tenxgraph.utils.command import Command, Send
     from tenxgraph.utils.constants import END, START, ResponseGranularity
 
-__all__ = ["END", "START", "Command", "ResponseGranularity", "Send", "emit", "interrupt", "tool"]
+__all__ = ["END", "START", "Command", "ResponseGranularity", "Send", "effect", "emit", "interrupt", "tool"]
 
 _HOMES: Final = {
     "END": "constants",

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.utils.journal import Journal
 
 if TYPE_CHECKING:
     from injectq import InjectQ
+
+    from tenxgraph.core.graph.tool_journal import ToolJournal
 
 
 @dataclass(slots=True)
@@ -19,10 +22,13 @@ class TaskContext:
     Attributes:
         answers: Interrupt id → JSON of its answer.
         emit: Appends JSON lines to the run's events; False when the attempt was fenced.
+        idempotency_key: The same in every attempt at the task, and in the runs that continue it.
+        journal: Keeps effects from being made again.
         interrupts: How many ``interrupt()`` calls were made in this attempt, or by this tool call.
         context_manager: The graph's; it shortens what agents send.
         container: The graph's; it supplies what tools depend on.
         tool_call_id: The call of a tool that the code runs for, None in a node's own code.
+        tool_journal: Keeps tool calls from being made again; None for the tool node's own.
     """
 
     thread_id: str
@@ -33,10 +39,13 @@ class TaskContext:
     node: str
     answers: Mapping[str, bytes]
     emit: Callable[[bytes], bool]
+    idempotency_key: str
+    journal: Journal
     interrupts: int = 0
     context_manager: Any = None
     container: "InjectQ | None" = None
     tool_call_id: str | None = None
+    tool_journal: "ToolJournal | None" = None
 
     def next_interrupt_id(self) -> str:
         """Name the next question of this task, or of this tool call: the same in every attempt."""

@@ -9,17 +9,18 @@ import pytest
 
 from tenxgraph import AgentState, StateGraph
 from tenxgraph.core.exceptions import InterruptConflictError, InvalidInputError, TenxGraphError, ThreadBusyError
-from tenxgraph.core.graph import CompiledGraph, RetryPolicy
+from tenxgraph.core.graph import CompiledGraph, RetryPolicy, RunStatus
 from tenxgraph.core.state import Message
 from tenxgraph.store.base import RunView
 from tenxgraph.store.memory import MemoryStore
 from tenxgraph.utils import interrupt
 from tenxgraph.wire import Checkpointed
 from tenxgraph_worker.cli import records
-from tenxgraph_worker.cli.lookup import find_run, find_thread, list_runs
-from tenxgraph_worker.cli.resuming import resume_run
+from tenxgraph_worker.cli.lookup import current_version, find_run, find_thread, list_runs
+from tenxgraph_worker.cli.resuming import resume_run, retry_run
 from tenxgraph_worker.cli.why import explain
 
+CONTINUABLE = {RunStatus.FAILED, RunStatus.STOPPED, RunStatus.DEAD}
 HI = {"messages": [Message.text_message("Hi")]}
 
 
@@ -96,11 +97,17 @@ def test_a_record_of_a_run_is_json_with_stable_keys(store: MemoryStore, build: B
         "wait",
         "interrupts",
         "error",
+        "traceback",
         "tasks",
         "waiting_nodes",
         "config",
     }
     assert record["error"]["message"] == "node 'fail' failed: RuntimeError: it broke"
+    assert (record["error"]["node"], record["error"]["attempt"]) == ("fail", 1)
+    assert record["error"]["cause"] == "builtins.RuntimeError"
+    assert record["traceback"][-1] == "RuntimeError: it broke"
+    assert any("in fail" in line for line in record["traceback"])
+    assert len(record["traceback"]) < 30
 
 
 def test_a_record_of_a_thread_holds_its_state(store: MemoryStore, build: Build) -> None:
@@ -144,7 +151,7 @@ def test_why_a_run_failed(store: MemoryStore, build: Build) -> None:
 
     assert why(store, run) == (
         "It ended as failed: node 'fail' failed: RuntimeError: it broke\n"
-        f"To go on where it was: tenxgraph runs resume {run.run_id}"
+        f"To run again what failed: tenxgraph runs retry {run.run_id}"
     )
 
 
@@ -285,3 +292,38 @@ def test_a_completed_run_is_not_continued(store: MemoryStore, build: Build) -> N
 
     with pytest.raises(InvalidInputError, match="nothing of it is left to continue"):
         resume_run(store, run_of(store, "t1"), None, None, "q")
+
+
+def test_an_older_failed_run_is_not_taken_for_the_newest(store: MemoryStore, build: Build) -> None:
+    app = build(fail)
+    for _ in range(2):
+        settle(app)
+    older, newer = store.runs("t1")
+
+    with pytest.raises(InvalidInputError, match="nothing of it is left to continue"):
+        retry_run(store, older, CONTINUABLE, "q")
+    assert find_run(store, retry_run(store, newer, CONTINUABLE, "q")[0]).continues == newer.run_id
+
+
+def test_a_retry_keeps_the_version_unless_another_is_named(store: MemoryStore, build: Build) -> None:
+    settle(build(fail))
+    run = run_of(store, "t1")
+    new = find_run(store, retry_run(store, run, CONTINUABLE, "q")[0])
+    assert new.graph_version == run.graph_version
+    store.cancel("t1", new.run_id, reason="", error=b"", events=b"")
+
+    settle(build(fail), thread_id="t2")
+    other = run_of(store, "t2")
+    again = find_run(store, retry_run(store, other, CONTINUABLE, "q", "v2")[0])
+    assert again.graph_version == "v2"
+    assert current_version(store, "fail") == "v2"
+    with pytest.raises(InvalidInputError, match="runs graph 'other'"):
+        current_version(store, "other")
+
+
+def test_what_did_not_end_like_that_is_not_tried_again(store: MemoryStore, build: Build) -> None:
+    settle(build(fail))
+    run = run_of(store, "t1")
+
+    with pytest.raises(InvalidInputError, match=f"is failed, not dead: 'tenxgraph runs why {run.run_id}'"):
+        retry_run(store, run, {RunStatus.DEAD}, "q")

@@ -130,7 +130,8 @@ def test_a_config_key_of_the_runtime_is_seen_by_nodes_too() -> None:
     before = dict(given)
     _alone(node).compile().invoke(SAID, given)
     assert given == before
-    assert seen == [{**given, "user_id": "anonymous", "recursion_limit": 25}]
+    own = {"user_id": "anonymous", "recursion_limit": 25, "idempotency_key": seen[0]["idempotency_key"]}
+    assert seen == [{**given, **own}]
 
 
 def test_a_node_that_changes_its_config_changes_nobody_elses() -> None:
@@ -153,7 +154,7 @@ def test_a_fenced_attempt_writes_nothing() -> None:
     def node(state: Log) -> str:
         attempts.append(current_task("node").attempt)
         if len(attempts) == 1:
-            crew.clock.sleep_ms(60_000)
+            crew.harness.sleep_ms(60_000)
             for _ in range(4):
                 crew._reconcile()
                 while crew._broker:

@@ -132,7 +132,7 @@ MUTANTS: dict[str, Mutant] = {
     "no token check": (
         MemoryStore,
         "_mine",
-        " or found[2].token != token",
+        " if task.token == token else None",
         "",
         test_a_fenced_worker_commits_nothing,
     ),

@@ -1,5 +1,6 @@
 """The contract has teeth: stores that are broken on purpose fail the test that names the rule."""
 
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from tenxgraph.store.base import (
     Recovery,
     RecoveryRules,
     Refusal,
+    Renewal,
+    Reservation,
     Resume,
     Resumed,
     Settled,
@@ -31,6 +34,7 @@ from tenxgraph.store.base import (
     TaskStatus,
 )
 from tenxgraph.store.memory import MemoryStore
+from tenxgraph.store.memory_effects import Effect
 from tenxgraph.store.memory_thread import Run, Task, Thread
 from tenxgraph.testing.store_contract import MemoryHarness, StoreContract, StoreHarness
 from tenxgraph.testing.store_model import StoreMachine
@@ -172,6 +176,42 @@ class DeathsAreNotCounted(MemoryStore):
         return super().recover(thread_id, replace(rules, max_deliveries=1_000))
 
 
+class TheFencedStayDead(MemoryStore):
+    def _mine(self, ref: TaskRef, token: str) -> Mine | None:
+        found = self._task(ref)
+        return None if isinstance(found, Refusal) or found[2].token != token else found
+
+
+class EveryDeathIsTakenBack(MemoryStore):
+    def _mine(self, ref: TaskRef, token: str) -> Mine | None:
+        mine = super()._mine(ref, token)
+        found = self._task(ref)
+        if mine is None and not isinstance(found, Refusal):
+            found[2].deaths = 0
+        return mine
+
+
+class SuspectsGather(MemoryStore):
+    def claim(self, ref: TaskRef, nonce: str, **rest: Any) -> Claim | Refusal:
+        return super().claim(ref, nonce, **{**rest, "suspect_pause_ms": 0})
+
+
+class HandingBackKills(MemoryStore):
+    def _hand_back(self, thread: Thread, run: Run, task: Task) -> None:
+        super()._hand_back(thread, run, task)
+        task.deaths += 1
+
+
+class NobodyLeaves(MemoryStore):
+    def renew(self, ref: TaskRef, token: str, *, lease_ms: int, leaving: bool = False) -> Renewal:
+        return super().renew(ref, token, lease_ms=lease_ms)
+
+
+class AdmitsAnswersAsRuns(MemoryStore):
+    def _known_answer(self, run: NewRun, thread: Thread | None) -> Admission | None:
+        return None
+
+
 class TouchesAreNotSeen(MemoryStore):
     def settle_due(self, due: DueThread, next_due_ms: int | None) -> None:
         _, touch = self._due.get(due.thread_id, (0, due.touch))
@@ -189,6 +229,42 @@ class LosesWhatWasCommitted(MemoryStore):
         for old in thread.runs.values() if thread else ():
             old.updates = {}
         return super().admit(run)
+
+
+class ForgetsReservations(MemoryStore):
+    def reserve(self, ref: TaskRef, token: str, key: str, nonce: str, **rest: Any) -> Reservation:
+        return super().reserve(ref, token, key, nonce + secrets.token_hex(4), **rest)
+
+
+class FencedAttemptsReserve(MemoryStore):
+    def reserve(self, ref: TaskRef, token: str, key: str, nonce: str, **rest: Any) -> Reservation:
+        thread = self._threads[ref.thread_id]
+        rest.pop("at_most_once")
+        effect = thread.effects.setdefault(key, Effect())
+        return effect.reserve(ref, nonce, now_ms=self.now_ms(), at_most_once=False, **rest)
+
+
+class AnybodyRecords(MemoryStore):
+    def record(self, thread_id: str, key: str, nonce: str, result: bytes) -> bool:
+        thread = self._threads.setdefault(thread_id, Thread(thread_id, "", "", "", 0, 0))
+        thread.effects.setdefault(key, Effect()).nonces.add(nonce)
+        return super().record(thread_id, key, nonce, result)
+
+
+class TheLastRecordWins(MemoryStore):
+    def record(self, thread_id: str, key: str, nonce: str, result: bytes) -> bool:
+        effect = self._effect(thread_id, key)
+        if effect is not None and nonce in effect.nonces:
+            effect.done_by = ""
+        return super().record(thread_id, key, nonce, result)
+
+
+class OnlyTheLivingRecord(MemoryStore):
+    def record(self, thread_id: str, key: str, nonce: str, result: bytes) -> bool:
+        thread = self._threads.get(thread_id)
+        run = thread.active_run if thread else None
+        is_alive = run is not None and any(task.status is TaskStatus.CLAIMED for task in run.tasks.values())
+        return is_alive and super().record(thread_id, key, nonce, result)
 
 
 @dataclass(frozen=True)
@@ -228,6 +304,21 @@ MUTANTS = (
     Mutant(PlansAfterAStop, ("test_a_stop_in_flight_lets_the_step_commit_and_parks_what_comes_next",)),
     Mutant(StartsTheNewestFirst, ("test_queued_runs_start_in_the_order_of_their_admission",)),
     Mutant(DeathsAreNotCounted, ("test_a_task_that_keeps_killing_its_worker_ends_the_run_as_dead",)),
+    Mutant(TheFencedStayDead, ("test_a_worker_that_renews_after_it_was_fenced_did_not_die",)),
+    Mutant(
+        EveryDeathIsTakenBack,
+        ("test_another_token_takes_no_death_back", "test_one_death_is_taken_back_once"),
+    ),
+    Mutant(SuspectsGather, ("test_a_process_that_holds_a_suspect_gets_no_other",)),
+    Mutant(HandingBackKills, ("test_handing_back_counts_as_no_death_however_often",)),
+    Mutant(NobodyLeaves, ("test_a_worker_that_is_killed_while_it_leaves_counts_as_no_death",)),
+    Mutant(
+        AdmitsAnswersAsRuns,
+        (
+            "test_a_call_that_became_an_answer_is_known_at_the_admission",
+            "test_its_id_with_another_input_is_taken",
+        ),
+    ),
     Mutant(TouchesAreNotSeen, ("test_a_thread_that_was_touched_since_stays_due",)),
     Mutant(
         WatchesNobody,
@@ -237,6 +328,26 @@ MUTANTS = (
         ),
     ),
     Mutant(LosesWhatWasCommitted, ("test_committed_updates_reach_the_advance_in_plan_order",)),
+    Mutant(ForgetsReservations, ("test_a_repeated_reservation_is_granted_again",)),
+    Mutant(
+        FencedAttemptsReserve,
+        ("test_a_fenced_attempt_reserves_nothing", "test_a_cancelled_attempt_reserves_nothing"),
+    ),
+    Mutant(
+        AnybodyRecords,
+        (
+            "test_what_was_never_reserved_is_not_recorded",
+            "test_a_record_brings_no_deleted_thread_back_and_counts_in_none_of_its_name",
+        ),
+    ),
+    Mutant(TheLastRecordWins, ("test_of_two_that_made_it_the_first_to_record_wins",)),
+    Mutant(
+        OnlyTheLivingRecord,
+        (
+            "test_a_fenced_attempt_records_what_it_had_reserved",
+            "test_what_was_paid_is_known_to_be_paid_after_a_cancel",
+        ),
+    ),
 )
 CASES = [pytest.param(m.store, name, id=f"{m.store.__name__}-{name}") for m in MUTANTS for name in m.caught_by]
 

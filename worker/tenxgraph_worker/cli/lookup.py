@@ -52,3 +52,15 @@ def list_runs(store: Store, *, thread: str | None, status: str | None, limit: in
     threads = [find_thread(store, thread)] if thread is not None else store.threads(limit=max(limit, _THREADS))
     runs = [run for view in threads for run in store.runs(view.thread_id) if status is None or run.status == status]
     return sorted(runs, key=lambda run: run.created_ms, reverse=True)[:limit]
+
+
+def current_version(store: Store, graph: str) -> str:
+    """Return the version of a graph that the newest run on it asked for; of the threads that changed last.
+
+    Raises:
+        InvalidInputError: No such thread.
+    """
+    for view in store.threads(limit=_THREADS):
+        if view.graph == graph:
+            return view.graph_version
+    raise InvalidInputError(f"None of the {_THREADS} threads that changed last runs graph {graph!r}: name its version.")

@@ -2,6 +2,7 @@
 
 import atexit
 import errno
+import logging
 import os
 import signal
 import socket
@@ -37,6 +38,8 @@ def run_flower(settings: Settings, *, address: str, port: int, basic_auth: str |
         options.basic_auth = [basic_auth]
     options.read_only = options.read_only or not (options.basic_auth or options.auth)
     extract_settings()
+    # Workers that start beside it do not answer its first questions; it asks again.
+    logging.getLogger("flower.inspector").setLevel(logging.ERROR)
     monitor = Flower(capp=make_celery(settings, broker_url(settings)), options=options, **web_settings)
     atexit.register(monitor.stop)
     for number in (signal.SIGTERM, signal.SIGINT):

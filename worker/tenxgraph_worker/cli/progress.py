@@ -57,7 +57,7 @@ class RunProgress:
         self._say(f"step {chunk.step}  {chunk.node}: attempt {chunk.attempt} failed, {chunk.data['message']}", "yellow")
 
     def _discarded(self, chunk: StreamChunk) -> None:
-        self._say(f"step {chunk.step}  {chunk.node or chunk.task}: attempt {chunk.attempt} was lost", "yellow")
+        self._say(f"task {chunk.task}: attempt {chunk.attempt} was lost", "yellow")
 
     def _error(self, chunk: StreamChunk) -> None:
         self._say(f"step {chunk.step}  {chunk.node}: {chunk.data['message']}", "red")

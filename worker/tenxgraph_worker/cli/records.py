@@ -38,6 +38,7 @@ def run_record(run: RunView, tasks: list[TaskView]) -> Record:
         "wait": run.wait,
         "interrupts": open_interrupts(run.interrupts),
         "error": failure(run.error),
+        "traceback": traceback(run.error),
         "tasks": [task_record(task) for task in tasks],
         "waiting_nodes": [item.node for item in Frontier.from_json(run.plan).waiting],
         "config": config(run.request),
@@ -59,8 +60,13 @@ def task_record(task: TaskView) -> Record:
     }
 
 
+def traceback(raw: bytes) -> list[str]:
+    """The lines of the last frames of user code, innermost last; none where no code raised."""
+    return Failure.from_json(raw).traceback.splitlines() if raw else []
+
+
 def failure(raw: bytes) -> Record | None:
-    """Why something failed; without the traceback, which ``--debug`` is for."""
+    """Why something failed, in which node and at which attempt."""
     if not raw:
         return None
     read = Failure.from_json(raw)

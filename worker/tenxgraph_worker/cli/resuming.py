@@ -3,7 +3,7 @@
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,7 +54,35 @@ def resume_run(
         return run.run_id, _answer(store, run, answer, interrupt)
     if answer is not None or interrupt is not None:
         raise InvalidInputError(f"Run {run.run_id!r} is {run.status}: it asks nothing, so leave the answer out.")
-    return _continue(store, run, queue)
+    return _continue(store, run, queue, run.graph_version)
+
+
+def retry_run(
+    store: Store, run: RunView, among: Collection[RunStatus], queue: str, graph_version: str = ""
+) -> tuple[str, Sequence[Dispatch]]:
+    """Run again what failed or died of a run, by a run of its own.
+
+    Args:
+        store: Where it lives.
+        run: As it stands.
+        among: What it must have ended as.
+        queue: For the plan tasks of the new run.
+        graph_version: That the new run asks for; "" for the one of the run.
+
+    Returns:
+        Id of the new run, and what to dispatch.
+
+    Raises:
+        InvalidInputError: The run did not end like that, or nothing of it is left.
+        ThreadBusyError: Another run is active on the thread.
+    """
+    if run.status not in among:
+        wanted = " or ".join(sorted(among))
+        raise InvalidInputError(
+            f"Run {run.run_id!r} is {run.status}, not {wanted}: "
+            f"'tenxgraph runs why {run.run_id}' says what would move it."
+        )
+    return _continue(store, run, queue, graph_version or run.graph_version)
 
 
 def _answer(store: Store, run: RunView, answer: str | None, interrupt: str | None) -> Sequence[Dispatch]:
@@ -98,19 +126,26 @@ def as_value(text: str) -> Any:
         return text
 
 
-def _continue(store: Store, run: RunView, queue: str) -> tuple[str, Sequence[Dispatch]]:
-    new = _continuing(run, queue)
+def _continue(store: Store, run: RunView, queue: str, graph_version: str) -> tuple[str, Sequence[Dispatch]]:
+    thread = store.thread(run.thread_id)
+    if thread is None or (not thread.active and thread.continuable != run.run_id):
+        raise _nothing_left(run)
+    new = replace(_continuing(run, queue), graph_version=graph_version)
     admission = store.admit(new)
     if admission.outcome in (AdmissionOutcome.BUSY, AdmissionOutcome.WAITING, AdmissionOutcome.QUEUED):
         raise ThreadBusyError(
             f"Run {admission.holder or 'before it'!r} is active on thread {run.thread_id!r}: wait for it, or cancel it."
         )
     if admission.outcome is not AdmissionOutcome.STARTED:
-        raise InvalidInputError(
-            f"Run {run.run_id!r} is {run.status} and nothing of it is left to continue on thread {run.thread_id!r}: "
-            "send a new message."
-        )
+        raise _nothing_left(run)
     return new.run_id, admission.dispatch
+
+
+def _nothing_left(run: RunView) -> InvalidInputError:
+    return InvalidInputError(
+        f"Run {run.run_id!r} is {run.status} and nothing of it is left to continue on thread {run.thread_id!r}: "
+        "send a new message."
+    )
 
 
 def _continuing(run: RunView, queue: str) -> NewRun:

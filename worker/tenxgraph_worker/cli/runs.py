@@ -1,6 +1,6 @@
-"""``tenxgraph runs``: look at runs, stop them, answer them."""
+"""``tenxgraph runs``: look at runs, stop them, answer them, try them again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,7 +8,8 @@ import typer
 from tenxgraph_worker.cli.options import Json, Limit, RedisUrl, RunId
 
 if TYPE_CHECKING:
-    from tenxgraph.store.base import RunView, StopAnswer, Store
+    from tenxgraph.settings import Settings
+    from tenxgraph.store.base import Dispatch, RunView, StopAnswer, Store
 
 _COLUMNS = {
     "run_id": "run",
@@ -26,6 +27,10 @@ Answer = Annotated[
     str | None,
     typer.Argument(metavar="[ANSWER]", help="JSON, or a text; for a run that asked a question.", show_default=False),
 ]
+Version = Annotated[
+    str,
+    typer.Option("--graph-version", help="For the new run: current (that of the graph's newest run), or a version."),
+]
 InterruptId = Annotated[str | None, typer.Option("--interrupt", help="Which question, if several wait.")]
 
 
@@ -39,6 +44,9 @@ def make_app() -> typer.Typer:
         "stop": stop,
         "cancel": cancel,
         "resume": resume,
+        "retry": retry,
+        "dead": dead,
+        "replay": replay,
     }
     for name, verb in verbs.items():
         app.command(name)(verb)
@@ -109,18 +117,53 @@ def resume(
 ) -> None:
     """Answer a run that waits, or go on with one that failed or was stopped."""
     from tenxgraph_worker.cli.connect import load_settings
-    from tenxgraph_worker.cli.dispatching import dispatch_all
-    from tenxgraph_worker.cli.output import print_json
     from tenxgraph_worker.cli.resuming import resume_run
 
     store, run = _find(run_id, redis_url)
     settings = load_settings(redis_url)
     resumed_id, dispatch = resume_run(store, run, answer, interrupt, settings.default_queue)
+    _go_on(store, run, resumed_id, dispatch, settings, as_json=as_json)
+
+
+def retry(run_id: RunId, graph_version: Version = "", redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """Run again what failed of a run; what its other tasks made is kept and merged with it."""
+    _retry(run_id, {"failed", "stopped", "dead"}, graph_version, redis_url, as_json=as_json)
+
+
+def dead(thread: Thread = None, limit: Limit = 20, redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """List dead runs: a task of theirs kept killing its worker."""
+    ls(thread=thread, status="dead", limit=limit, redis_url=redis_url, as_json=as_json)
+
+
+def replay(run_id: RunId, graph_version: Version = "", redis_url: RedisUrl = None, as_json: Json = False) -> None:
+    """Try a dead run again, once the code that kept killing workers is mended."""
+    _retry(run_id, {"dead"}, graph_version, redis_url, as_json=as_json)
+
+
+def _retry(run_id: str, among: set[str], graph_version: str, redis_url: str | None, *, as_json: bool) -> None:
+    from tenxgraph.core.graph.run_status import RunStatus
+    from tenxgraph_worker.cli.connect import load_settings
+    from tenxgraph_worker.cli.lookup import current_version
+    from tenxgraph_worker.cli.resuming import retry_run
+
+    store, run = _find(run_id, redis_url)
+    settings = load_settings(redis_url)
+    version = current_version(store, run.graph) if graph_version == "current" else graph_version
+    new_id, dispatch = retry_run(store, run, set(map(RunStatus, among)), settings.default_queue, version)
+    _go_on(store, run, new_id, dispatch, settings, as_json=as_json)
+
+
+def _go_on(
+    store: "Store", run: "RunView", new_id: str, dispatch: "Sequence[Dispatch]", settings: "Settings", *, as_json: bool
+) -> None:
+    from tenxgraph_worker.cli.dispatching import dispatch_all
+    from tenxgraph_worker.cli.output import print_json
+
     dispatch_all(dispatch, store, settings)
     if as_json:
-        print_json({"run_id": resumed_id, "thread_id": run.thread_id, "resumes": run_id})
+        print_json({"run_id": new_id, "thread_id": run.thread_id, "resumes": run.run_id})
     else:
-        print(f"Run {resumed_id} goes on: tenxgraph runs show {resumed_id}")
+        print(f"Run {new_id} goes on: tenxgraph runs show {new_id}")
 
 
 def _find(run_id: str, redis_url: str | None) -> "tuple[Store, RunView]":

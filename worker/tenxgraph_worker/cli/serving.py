@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from celery import signals
 from tenxgraph.core.graph import CompiledGraph
 from tenxgraph.settings import Settings
 from tenxgraph_worker.app import make_app
+from tenxgraph_worker.cli.kept_client import keep_clients
 from tenxgraph_worker.cli.logs import set_up_logs
 from tenxgraph_worker.crew_member import READY
 
@@ -30,8 +32,10 @@ def serve(
     """Run nodes until SIGTERM, which lets those at work finish.
 
     Raises:
+        SystemExit: The worker could not go on; its supervisor should start it again.
         GraphError: There is no graph, or two different ones have one name.
     """
+    keep_clients()
     app = make_app(settings, graphs)
     set_up_logs()
     shown = name or f"worker-{os.getpid()}"
@@ -39,7 +43,13 @@ def serve(
     def tell_ready(**_: Any) -> None:
         print(f"{shown} {READY}", flush=True)
 
+    workers: list[Any] = []
+
+    def keep(instance: Any, **_: Any) -> None:
+        workers.append(instance)
+
     signals.worker_ready.connect(tell_ready, weak=False)
+    signals.celeryd_after_setup.connect(keep, weak=False)
     signals.celeryd_after_setup.connect(_freeze, weak=False)
     threads = _THREADS if pool == "threads" else None
     options = {
@@ -54,6 +64,9 @@ def serve(
     # Workers have nothing to tell each other: the store knows all.
     flags = ["--without-mingle", "--without-gossip", *(["--task-events"] if events else [])]
     app.worker_main(["--quiet", "worker", *given, *flags])
+    # Celery keeps to itself how it ended: after a broker's failover, say, it may not be able to go on.
+    if code := next((worker.exitcode for worker in workers), 0):
+        sys.exit(code)
 
 
 def _freeze(**_: Any) -> None:

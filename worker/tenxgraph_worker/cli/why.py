@@ -9,6 +9,7 @@ from tenxgraph.wire import Checkpointed, Failure, Frontier
 
 _REASONS = {
     "waiting_for_version": "no worker has this version of the graph: start one with that code.",
+    "suspect": "a worker died while a task of it ran there; such tasks run one at a time in each worker process.",
     "no_worker": "no worker runs this graph: start one, tenxgraph worker MODULE:ATTR.",
 }
 
@@ -74,7 +75,11 @@ def _question(run: RunView, asked: dict[str, object]) -> str:
 def _ended(run: RunView, *_: object) -> list[str]:
     cause = f": {Failure.from_json(run.error).message}" if run.error else f": {run.reason}" if run.reason else "."
     lines = [f"It ended as {run.status}{cause}"]
-    if run.status in (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.DEAD, RunStatus.TIMED_OUT):
+    if run.status is RunStatus.DEAD:
+        lines.append(f"Once the node is mended: tenxgraph runs replay {run.run_id}")
+    elif run.status is RunStatus.FAILED:
+        lines.append(f"To run again what failed: tenxgraph runs retry {run.run_id}")
+    elif run.status is RunStatus.STOPPED:
         lines.append(f"To go on where it was: tenxgraph runs resume {run.run_id}")
     return lines
 

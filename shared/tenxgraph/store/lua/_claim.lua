@@ -67,7 +67,8 @@ local function spec_of(task)
   return { task.name, task.node, task.queue, task.priority, task.body }
 end
 
--- {token, attempt, spec, alone, run, interrupts, image, error, first_started_ms, specs, updates}; after save() only.
+-- {token, attempt, spec, alone, run, interrupts, image, error, first_started_ms, specs, updates, deaths}; after
+-- save() only.
 local function claim_reply(id, task, known)
   local names, specs, updates = names_of(id), {}, {}
   if task.name == PLAN then
@@ -79,6 +80,6 @@ local function claim_reply(id, task, known)
   return {
     task.token, task.attempt, spec_of(task), #names == 1 and 1 or 0,
     redis.call('HGETALL', key('run', id)), redis.call('HGETALL', key('interrupts', id)),
-    image_reply(known), task.error, task.first, specs, updates,
+    image_reply(known), task.error, task.first, specs, updates, task.deaths,
   }
 end

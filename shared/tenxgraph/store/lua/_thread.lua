@@ -32,6 +32,12 @@ local function task_of(id, name)
   return setmetatable({ [OWN] = tasks_of(id), name = name }, Task)
 end
 
+-- An effect is the fields "<name>:<attribute>" of the thread's effects: nonces it was ever granted under, holder (the
+-- last of them, '' once released), run and until of the last reservation; done_by and result once it is done.
+local function effect_of(name)
+  return setmetatable({ [OWN] = open(key('effects')), name = name }, Task)
+end
+
 -- Names of the step's tasks, in plan order; the plan task comes last.
 local function names_of(id)
   local names = {}
@@ -124,6 +130,20 @@ local function outcomes_of(id)
   return open(key('outcomes', id))
 end
 
+-- Whoever speaks under a token did not die with it: the death that was counted when its lease ran out is taken back.
+local function hear_fenced(id, step, name, token)
+  local outcomes, field = outcomes_of(id), name .. ':' .. token
+  if outcomes[field] ~= 'died' then
+    return
+  end
+  outcomes[field] = 'lived'
+  local task = find(id, step, name)
+  if task and num(task.deaths) > 0 then
+    task.deaths = num(task.deaths) - 1
+  end
+  save()
+end
+
 local function add_events(id, body)
   if body ~= '' then
     write('stream', 'XADD', key('events', id), 'MAXLEN', '~', STREAM_MAX_LEN, '*', 'body', body)
@@ -151,7 +171,7 @@ local function new_plan(id, move_name)
   for _, attribute in ipairs({ 'node', 'queue', 'priority', 'body' }) do
     task[attribute] = run[move_name .. ':' .. attribute]
   end
-  for _, attribute in ipairs({ 'token', 'worker', 'until', 'deaths', 'given_back', 'first', 'error' }) do
+  for _, attribute in ipairs({ 'token', 'worker', 'until', 'deaths', 'given_back', 'first', 'error', 'leaving' }) do
     task[attribute] = ''
   end
   task.attempt = 1
@@ -300,4 +320,29 @@ local function close_step(id)
   elseif first.waiting then
     wait(id, 'question')
   end
+end
+
+-- Ends a claimed attempt without its worker's word, and lets the next one begin.
+local function discard(id, task)
+  local event = '{"event":"attempt_discarded","task":"%s","attempt":%s}'
+  add_events(id, event:format(task.name, task.attempt))
+  task.token = ''
+end
+
+local function try_again(id, task)
+  if run_of(id).stop ~= '' and task.name ~= PLAN then
+    park(task)
+    close_step(id)
+  else
+    queue(task, num(task.attempt) + 1)
+  end
+end
+
+-- Puts a ready task aside for a pause that doubles each time, up to a point.
+local function put_aside(id, task, reason, pause_ms, doublings)
+  local run, times = run_of(id), num(task.given_back)
+  task.status, task.given_back = run.stop == '' and 'retry_wait' or 'parked', times + 1
+  task['until'] = now + pause_ms * 2 ^ math.min(times, doublings)
+  run.reason = reason
+  close_step(id)
 end

@@ -2,8 +2,9 @@
 -- KEYS[1]  base key of the thread
 -- ARGV     run, user, graph, graph_version, kind, digest, strategy, delay_ms, timeout_ms, request, input, events, asked_ms,
 --          then for each of the plan tasks start, resume, advance: node, queue, priority, body
--- Returns  {outcome, who stands in the way or '', dispatch}
--- Keeps    1, 6 (a run id is taken in once), 9.
+-- Returns  {outcome, who stands in the way, or the run that took this for an answer, or '', dispatch, id of that run's last
+--          event before}
+-- Keeps    1, 6 (a run id is taken in once, also as that of an answer), 9.
 
 local id, user, graph, graph_version, kind, digest, strategy = unpack(ARGV, 1, 7)
 local delay_ms, timeout_ms, request, input, events, asked_ms = unpack(ARGV, 8, 13)
@@ -34,6 +35,15 @@ if run.created_ms ~= '' then
     return { 'run_id_taken', '' }
   end
   return { 'known', '', thread.active == id and dispatch_all() or {} }
+end
+
+local taker_digest, taker = open(key('resumes'))[id]:match('^([^:]*):(.*)$')
+if taker then
+  if taker_digest ~= digest then
+    return { 'run_id_taken', '' }
+  end
+  local after = run_of(taker)['resumed:' .. id]:sub(2)
+  return { 'known', taker, thread.active == taker and dispatch_all() or {}, after }
 end
 
 local refused = refusal()

@@ -96,7 +96,11 @@ local function may_advance()
 end
 
 if not may_advance() then
-  return was_written(number, nonce) and answer() or { 0 }
+  if was_written(number, nonce) then
+    return answer()
+  end
+  hear_fenced(id, step, name, token)
+  return { 0 }
 end
 
 local changes = {}

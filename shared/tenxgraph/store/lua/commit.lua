@@ -37,6 +37,7 @@ if task and task.token == token and task.status == 'claimed' then
   settle(task)
   save()
 elseif outcomes_of(id)[name .. ':' .. token] ~= 'committed' then
+  hear_fenced(id, step, name, token)
   return { 0 }
 end
 local plan = task_of(id, PLAN)

@@ -11,11 +11,7 @@ if not task or task.attempt ~= attempt then
   return 0
 end
 if task.status == 'queued' then
-  local run, times = run_of(id), num(task.given_back)
-  task.status, task.given_back = run.stop == '' and 'retry_wait' or 'parked', times + 1
-  task['until'] = now + pause_ms * 2 ^ math.min(times, 10)
-  run.reason = reason
-  close_step(id)
+  put_aside(id, task, reason, pause_ms, 10)
   save()
 end
 return (task.status == 'retry_wait' or task.status == 'parked') and 1 or 0

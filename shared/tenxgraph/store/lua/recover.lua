@@ -36,21 +36,31 @@ local function is_timed_out(id)
   return false
 end
 
+local function end_as_dead(id, task)
+  local run, node = run_of(id), cjson.encode(task.node)
+  local died = ' died with its worker ' .. text(num(task.deaths)) .. ' times'
+  local message = "node '" .. task.node .. "'" .. died .. ', last on ' .. task.worker .. ': mend it, then replay the run'
+  local failure = '{"error":"NodeError","code":"NODE_DIED","message":%s,"node":%s,"attempt":%s}'
+  failure = failure:format(cjson.encode(message), node, task.attempt)
+  run.reason = task.node .. died
+  local event = '{"event":"error","step":%.0f,"node":%s,"attempt":%s,"data":%s}'
+  add_events(id, event:format(num(run.step), node, task.attempt, failure))
+  park(task)
+  finish(id, 'dead', failure)
+end
+
 local function fence(id, task)
-  local run, deaths = run_of(id), num(task.deaths) + 1
-  local event = '{"event":"attempt_discarded","task":"%s","attempt":%s}'
   expired[#expired + 1], expired[#expired + 2] = task.name, task.attempt
-  add_events(id, event:format(task.name, task.attempt))
-  task.deaths, task.token = deaths, ''
-  if deaths >= max_deliveries then
-    run.reason = task.node .. ' died with its worker ' .. text(deaths) .. ' times'
-    park(task)
-    finish(id, 'dead')
-  elseif run.stop ~= '' and task.name ~= PLAN then
-    park(task)
-    close_step(id)
+  local is_death = task.leaving == '' -- a worker that was told to end and is killed before it has was not killed by this
+  if is_death then
+    outcomes_of(id)[task.name .. ':' .. task.token] = 'died'
+    task.deaths = num(task.deaths) + 1
+  end
+  discard(id, task)
+  if is_death and num(task.deaths) >= max_deliveries then
+    end_as_dead(id, task)
   else
-    queue(task, num(task.attempt) + 1)
+    try_again(id, task)
   end
 end
 

@@ -1,16 +1,16 @@
 -- Answers a waiting run, once.
 -- KEYS[1]  base key of the thread
--- ARGV     run, resume_id, input, events, then for each answer: interrupt id, answer
+-- ARGV     run, resume_id, digest, input, events, then for each answer: interrupt id, answer
 -- Returns  {1, {}, id of the last event before, dispatch}, or {0, ids that do not wait}
--- Keeps    6 (a repeat is known by the resume id), 8 (one of many wins).
+-- Keeps    6 (a repeat is known by the resume id, here and at the admission), 8 (one of many wins).
 
-local id, resume_id, input, events = unpack(ARGV, 1, 4)
+local id, resume_id, digest, input, events = unpack(ARGV, 1, 5)
 local run, asked = run_of(id), open(key('interrupts', id))
-local has_answers = #ARGV > 4
+local has_answers = #ARGV > 5
 
 local function ids_that(test)
   local ids = {}
-  for i = 5, #ARGV, 2 do
+  for i = 6, #ARGV, 2 do
     if test(ARGV[i]) then
       ids[#ids + 1] = ARGV[i]
     end
@@ -36,7 +36,7 @@ end
 
 local function answer()
   local again, names = { [PLAN] = not has_answers }, {}
-  for i = 5, #ARGV, 2 do
+  for i = 6, #ARGV, 2 do
     again[asked[ARGV[i] .. ':task']] = true
   end
   for _, name in ipairs(thread.active == id and names_of(id) or {}) do
@@ -60,12 +60,13 @@ if #missing > 0 then
 end
 
 run['resumed:' .. resume_id], run.status = '=' .. last_event(), 'running'
+open(key('resumes'))[resume_id] = digest .. ':' .. id
 add_events(id, events)
 if not has_answers then
   run.input = input
   queue(new_plan(id, 'resume'))
 end
-for i = 5, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   asked[ARGV[i] .. ':answer'] = '=' .. ARGV[i + 1] -- an empty answer is an answer
   local task = task_of(id, asked[ARGV[i] .. ':task'])
   if task.status == 'waiting' then

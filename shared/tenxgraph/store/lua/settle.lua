@@ -63,6 +63,7 @@ if task and task.token == token and task.status == 'claimed' then
   settle(task)
   save()
 elseif outcomes_of(id)[name .. ':' .. token] ~= status then
+  hear_fenced(id, step, name, token)
   return { 0 }
 end
 return { 1, find(id, step, name) and dispatch({ name }) or freed_by(id) }

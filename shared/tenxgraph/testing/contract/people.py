@@ -2,7 +2,7 @@
 # ruff: noqa: D102  # the name of a test is its sentence
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.store.base import AdmissionOutcome, Resumed, TaskRef, TaskStatus, WaitKind
+from tenxgraph.store.base import AdmissionOutcome, InputKind, Resumed, ResumeView, TaskRef, TaskStatus, WaitKind
 from tenxgraph.testing.contract.harness import StoreMoves, at_once, node_specs, plan_spec
 
 
@@ -77,6 +77,51 @@ class ResumeContract(StoreMoves):
         self.finish(again)
         assert self.resume({"i1": b"1"}, "one").accepted
         assert self.status() is RunStatus.COMPLETED
+
+    # -- a call that became an answer
+
+    def test_a_call_that_became_an_answer_is_known_at_the_admission(self) -> None:
+        self.pause("a")
+        answer = self.resume(resume_id="r2", events=b"resumed", digest="d")
+        again = self.admit("r2", digest="d")
+        assert (again.outcome, again.holder, again.after) == (AdmissionOutcome.KNOWN, "r1", answer.after)
+        assert again.dispatch == answer.dispatch
+        assert self.store.run("r2") is None
+
+    def test_it_is_known_after_its_run_ended_and_while_another_is_active(self) -> None:
+        self.pause("a")
+        self.finish(self.claim(self.resume(resume_id="r2", digest="d").dispatch[0]))
+        self.start("r3")
+        for kind in InputKind:
+            again = self.admit("r2", digest="d", kind=kind)
+            assert (again.outcome, again.holder, again.dispatch) == (AdmissionOutcome.KNOWN, "r1", ())
+        assert self.thread().inbox == ()
+
+    def test_its_id_with_another_input_is_taken(self) -> None:
+        self.pause("a")
+        self.resume(resume_id="r2", digest="d")
+        again = self.admit("r2", digest="other")
+        assert (again.outcome, again.holder) == (AdmissionOutcome.RUN_ID_TAKEN, "t1")
+
+    def test_what_a_resume_was_given_to_can_be_asked(self) -> None:
+        assert self.store.resumed("t1", "x") is None
+        self.pause("a")
+        assert self.store.resumed("t1", "x") is None
+        after = self.resume(resume_id="x", digest="d").after
+        assert self.store.resumed("t1", "x") == ResumeView("r1", "d", after)
+        assert self.store.resumed("t2", "x") is None
+
+    def test_a_resume_that_was_refused_is_not_known(self) -> None:
+        self.pause("a")
+        self.resume({"i9": b"9"}, "x")
+        assert self.store.resumed("t1", "x") is None
+
+    def test_a_deleted_thread_knows_no_resume(self) -> None:
+        self.pause("a")
+        self.finish(self.claim(self.resume(resume_id="x").dispatch[0]))
+        assert self.store.delete_thread("t1")
+        assert self.store.resumed("t1", "x") is None
+        assert self.admit("x").outcome is AdmissionOutcome.STARTED
 
     def test_unknown_ids_are_named_and_nothing_is_answered(self) -> None:
         (claim,) = self.begin_and_claim("a")

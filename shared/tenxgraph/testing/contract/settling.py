@@ -70,6 +70,12 @@ class SettleContract(StoreMoves):
         assert (self.status(), self.view().interrupts) == (RunStatus.RUNNING, ())
         assert self.commit(self.claim(again)).accepted
 
+    def test_another_token_settles_nothing(self) -> None:
+        (claim,) = self.begin_and_claim("a")
+        assert not self.fail(replace(claim, token="other")).accepted
+        assert (self.status(), self.task("0").status) == (RunStatus.RUNNING, TaskStatus.CLAIMED)
+        assert self.commit(claim).accepted
+
     def test_a_committed_attempt_is_not_settled_otherwise(self) -> None:
         first, _ = self.begin_and_claim("a", "b")
         self.commit(first)

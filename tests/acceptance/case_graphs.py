@@ -1,0 +1,83 @@
+"""Graphs of the fault catalogue's cases, as workers load them."""
+
+import operator
+import random
+import time
+from typing import Annotated, Any, Literal
+
+from tenxgraph.core.graph import StateGraph
+from tenxgraph.core.state import AgentState, Message
+from tenxgraph.utils import END, START, Send
+from tests.acceptance.graphs import chain_of, note
+
+BRANCHES = 200
+APPENDERS = 16
+LINE = "x" * 2048
+
+
+class Work(AgentState):
+    """``lines`` is appended to; ``single`` has no reducer."""
+
+    lines: Annotated[list[str], operator.add] = []
+    part: int = 0
+    single: str = ""
+
+
+def _takes_its_time(part: int, longest_s: float) -> None:
+    time.sleep(random.Random(part).uniform(0, longest_s))
+
+
+def _work(state: Work, config: dict[str, Any]) -> dict[str, Any]:
+    if "quick" not in config:
+        note("start", state.part)
+        _takes_its_time(state.part, 0.1)
+    update = {"lines": [f"part {state.part}"], "context": [Message.text_message(f"did {state.part}", "assistant")]}
+    return {**update, "single": f"by {state.part}"} if config.get("clash") and state.part < 2 else update
+
+
+def _parts(state: Work) -> list[Send]:
+    return [Send("work", {"part": part}) for part in range(BRANCHES)]
+
+
+def many() -> StateGraph[Work]:
+    """Case F: 200 branches by Send."""
+    graph = StateGraph(Work, name="many").add_node("split", lambda state: None).add_node("work", _work)
+    graph.add_node("join", lambda state: {"lines": [f"{len(state.lines)} parts"]})
+    graph.add_conditional_edges("split", _parts, ["work"])
+    return graph.add_edge(START, "split").add_edge("work", "join")
+
+
+def _append_late(name: str) -> Any:
+    def append(state: Work) -> dict[str, Any]:
+        time.sleep(random.random() / 100)
+        return {"lines": [name], "context": [Message.text_message(name, "assistant")]}
+
+    return append
+
+
+def appenders() -> StateGraph[Work]:
+    """Case d: 16 branches that append to one list after random delays."""
+    graph = StateGraph(Work, name="appenders").add_node("join", lambda state: {"lines": ["join"]})
+    for number in range(APPENDERS):
+        name = f"b{number}"
+        graph.add_node(name, _append_late(name)).add_edge(START, name).add_edge(name, "join")
+    return graph
+
+
+def _say(state: Work) -> dict[str, Any]:
+    line = LINE if state.part == 0 else "short"
+    return {"context": [Message.text_message(line, "assistant")], "single": str(int(state.single or 0) + 1)}
+
+
+def _again(state: Work) -> Literal["say", "__end__"]:
+    return END if int(state.single) % (500 if state.part == 0 else 50) == 0 else "say"
+
+
+def growing() -> StateGraph[Work]:
+    """Case K: 500 steps of 2 KB; 50 short ones where ``part`` is set."""
+    graph = StateGraph(Work, name="growing").add_node("say", _say).add_edge(START, "say")
+    return graph.add_conditional_edges("say", _again)
+
+
+chain = chain_of(3)
+chain_of_another_version = chain_of(4)

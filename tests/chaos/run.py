@@ -1,0 +1,261 @@
+"""One chaos run: clients tell their stories while all around them breaks; then all is compared with the oracle."""
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import redis
+
+from tenxgraph.core.graph import RunStatus
+from tenxgraph.settings import Settings
+from tenxgraph.store.redis import RedisStore, redis_store
+from tests.chaos.faults import Faults
+from tests.chaos.fleet import Fleet
+from tests.chaos.report import Report, recoveries, starts_of
+from tests.chaos.stories import STORIES, Teller, insist, picture, story_of
+
+LEASE_S: Final = 3.0
+SCAN_S: Final = 0.5
+RECOVERY_S: Final = LEASE_S + SCAN_S + 2
+SETTINGS: Final = {
+    "LEASE_S": str(LEASE_S),
+    "HEARTBEAT_S": "1",
+    "SCAN_S": str(SCAN_S),
+    "MAX_DELIVERIES": "50",
+    "KEY_PREFIX": "chaos",
+    "DEFAULT_QUEUE": "chaos-queue",
+}
+_EMPTY_S: Final = 20.0
+
+
+@dataclass
+class Plan:
+    """How much of it.
+
+    Attributes:
+        threads: At least this many.
+        in_flight: How many clients at once.
+        chaos_s: New threads are begun until so much time has passed, and there are enough.
+        patience_s: A run that takes longer is stuck.
+        only: Faults whose kind holds this text; empty for all.
+    """
+
+    threads: int = 500
+    in_flight: int = 24
+    chaos_s: float = 0.0
+    patience_s: float = 90.0
+    seed: int = 0
+    only: str = ""
+
+
+@dataclass
+class _Ended:
+    """What a thread's events say: (run, step, task) → attempt and moment of its commit."""
+
+    commits: dict[tuple[str, int, str], tuple[int, float]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def run_chaos(plan: Plan, folder: Path, say: Callable[[str], None] = lambda _line: None, **fleet: Any) -> Report:
+    """Run it and return what came of it."""
+    with environment(SETTINGS, folder), Fleet(folder, dict(SETTINGS), **fleet) as started:
+        return _Chaos(plan, started, say).run()
+
+
+@contextmanager
+def environment(settings: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Clients read the same settings; the oracle's nodes note their starts elsewhere."""
+    own = {f"TENXGRAPH_{name}": value for name, value in settings.items()}
+    own |= {"LEDGER": str(folder / "oracle-ledger"), "CHAOS_WORK_S": "0", "CHAOS_LONG_S": "0"}
+    before = {name: os.environ.get(name) for name in own}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+class _Chaos:
+    def __init__(self, plan: Plan, fleet: Fleet, say: Callable[[str], None]) -> None:
+        self._plan, self._fleet, self._say = plan, fleet, say
+        self._report = Report(plan.seed)
+        self._faults = Faults(fleet, random.Random(plan.seed), only=plan.only)
+        self._store: RedisStore = redis_store(fleet.url, Settings.load())
+        self._apps = {name: story.compile(redis_url=fleet.url) for name, story in STORIES.items()}
+        self._oracles = {name: story.compile() for name, story in STORIES.items()}
+        self._tellers: dict[str, Teller] = {}
+        self._commits: dict[tuple[str, int, str], tuple[int, float]] = {}
+
+    def run(self) -> Report:
+        began_s = time.monotonic()
+        self._faults.start()
+        try:
+            self._tell_all(began_s)
+        finally:
+            self._faults.stop()
+        self._say(f"all told after {time.monotonic() - began_s:.0f} s; comparing")
+        self._check_all()
+        self._check_that_nothing_is_left()
+        self._sum_up()
+        self._report.took_s = time.monotonic() - began_s
+        return self._report
+
+    def _violation(self, thread_id: str, what: object) -> None:
+        self._report.violations.append(f"{thread_id} ({story_of(_number(thread_id))}): {what}")
+
+    # -- the clients
+
+    def _tell_all(self, began_s: float) -> None:
+        with ThreadPoolExecutor(self._plan.in_flight) as pool:
+            for _ in range(self._plan.in_flight):
+                pool.submit(self._tell_on, began_s)
+
+    def _tell_on(self, began_s: float) -> None:
+        while len(self._tellers) < self._plan.threads or time.monotonic() - began_s < self._plan.chaos_s:
+            self._tell(self._next_thread())
+
+    def _next_thread(self) -> str:
+        thread_id = f"t{len(self._tellers)}"
+        name = story_of(_number(thread_id))
+        chance = random.Random(f"{self._plan.seed} {thread_id}")
+        teller = Teller(self._apps[name], thread_id, self._plan.patience_s, chance=chance)
+        # Two threads of the pool may draw the same number: the first has it.
+        return thread_id if self._tellers.setdefault(thread_id, teller) is teller else self._next_thread()
+
+    def _tell(self, thread_id: str) -> None:
+        try:
+            STORIES[story_of(_number(thread_id))].tell(self._tellers[thread_id])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not be
+            self._violation(thread_id, f"{type(error).__name__}: {error}; {self._stand(thread_id)}")
+        done = len(self._tellers)
+        if done % 50 == 0:
+            self._say(f"{done} threads, {len(self._faults.done)} faults, {len(self._report.violations)} violations")
+
+    def _stand(self, thread_id: str) -> str:
+        try:
+            runs = insist(lambda: self._store.runs(thread_id))
+            tasks = insist(lambda: self._store.tasks(runs[-1].run_id)) if runs else []
+        except Exception as error:  # noqa: BLE001 - it only adds to what is told
+            return f"nothing can be read: {error}"
+        return f"{runs[-1:]} {tasks}"
+
+    # -- what must hold
+
+    def _check_all(self) -> None:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(self._check, list(self._tellers)))
+
+    def _check(self, thread_id: str) -> None:
+        try:
+            for fault in self._faults_of(thread_id):
+                self._violation(thread_id, fault)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not be
+            self._violation(thread_id, f"cannot be checked: {type(error).__name__}: {error}")
+
+    def _faults_of(self, thread_id: str) -> Iterator[str]:
+        teller = self._tellers[thread_id]
+        stands = {run.run_id: run.status for run in self._store.runs(thread_id)}
+        if stands != teller.runs:
+            yield f"the runs are {stands}, not {teller.runs}"
+        ended = self._ended(thread_id, stands)
+        yield from ended.faults
+        self._commits |= ended.commits
+        marks = teller.state().marks
+        yield from _differences(teller, self._oracle(thread_id))
+        told = {_key(mark) for mark in marks}
+        committed = set(ended.commits)
+        if len(told) != len(marks) or told - committed:
+            yield f"merged: {Counter(map(_key, marks)).most_common(3)}; committed: {sorted(committed)}"
+
+    def _oracle(self, thread_id: str) -> Teller:
+        name = story_of(_number(thread_id))
+        teller = Teller(self._oracles[name], thread_id, self._plan.patience_s)
+        STORIES[name].straight(teller)
+        return teller
+
+    def _ended(self, thread_id: str, runs: Mapping[str, RunStatus]) -> _Ended:
+        """Read all events of a thread: what ended, once, and how each run did."""
+        found = _Ended()
+        for run_id, status in runs.items():
+            last: dict[str, Any] = {}
+            for stored in self._events(thread_id, run_id):
+                at_s = int(stored.id.partition("-")[0]) / 1000
+                for event in map(orjson.loads, stored.body.splitlines()):
+                    last = event
+                    if event["event"] == "task_end":
+                        _note_end(found, run_id, event, at_s)
+            if (last.get("event"), last.get("data", {}).get("status")) != ("run_end", status):
+                found.faults.append(f"the events of {run_id}, which is {status}, end with {last}")
+        return found
+
+    def _events(self, thread_id: str, run_id: str) -> Iterator[Any]:
+        after = ""
+        while batch := self._store.events(thread_id, run_id, after, timeout_s=0):
+            yield from batch
+            after = batch[-1].id
+
+    # -- the end
+
+    def _check_that_nothing_is_left(self) -> None:
+        for thread_id in self._tellers:
+            if not insist(lambda thread_id=thread_id: self._store.delete_thread(thread_id)):  # type: ignore[misc]
+                self._violation(thread_id, f"cannot be deleted: {self._stand(thread_id)}")
+        deadline_s = time.monotonic() + _EMPTY_S
+        while (left := self._keys()) and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        if left:
+            self._report.violations.append(f"{len(left)} keys are left: {left[:10]}")
+
+    def _keys(self) -> list[str]:
+        with redis.Redis(port=self._fleet.server.port, decode_responses=True) as client:
+            return sorted(client.scan_iter(f"{SETTINGS['KEY_PREFIX']}:*", count=1000))
+
+    def _sum_up(self) -> None:
+        starts = starts_of(self._fleet.ledger_path.read_text().splitlines())
+        report, faults = self._report, self._faults.done
+        report.recovery_s, report.undisturbed_s = recoveries(starts, self._commits, faults)
+        report.stories = Counter(story_of(_number(thread_id)) for thread_id in self._tellers)
+        report.runs = sum(len(teller.runs) for teller in self._tellers.values())
+        report.tasks, report.starts = len(self._commits), len(starts)
+        report.faults, report.own_deaths = faults, self._fleet.own_deaths
+        never_begun = set(self._commits) - {start.key for start in starts}
+        if never_begun:
+            report.violations.append(f"committed, but never begun: {sorted(never_begun)[:5]}")
+
+
+def _number(thread_id: str) -> int:
+    return int(thread_id[1:])
+
+
+def _key(mark: str) -> tuple[str, int, str]:
+    run, step, task, _ = mark.split("/", 3)
+    return run, int(step), task
+
+
+def _note_end(found: _Ended, run_id: str, event: dict[str, Any], at_s: float) -> None:
+    key = (run_id.removesuffix("-again"), event["step"], event["task"])
+    if key in found.commits:
+        found.faults.append(f"{key} was committed twice: attempts {found.commits[key][0]} and {event['attempt']}")
+    found.commits[key] = (event["attempt"], at_s)
+
+
+def _differences(teller: Teller, oracle: Teller) -> Iterator[str]:
+    story = STORIES[story_of(_number(teller.thread_id))]
+    ours, theirs = teller.state(), oracle.state()
+    if not story.is_whole:
+        if ours.marks != theirs.marks[: len(ours.marks)]:
+            yield f"the marks {ours.marks} do not begin those of the oracle, {theirs.marks}"
+        return
+    mine, right = picture(ours), picture(theirs)
+    for name in right:
+        if mine[name] != right[name]:
+            yield f"{name} is {mine[name]!r}; the oracle has {right[name]!r}"
