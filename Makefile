@@ -1,14 +1,16 @@
-# Python >= 3.11 is all that is needed, and a redis-server for `make test`; everything lands in .venv.
+# Python >= 3.11 is all that is needed, and a redis-server for `make test-redis`; everything lands in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-SUITES := $(wildcard tests/unit tests/integration tests/acceptance tests/chaos)
+# Tests that start workers want both cores to themselves; the others share them.
+SIDE_BY_SIDE := tests/unit tests/integration
+ONE_BY_ONE := tests/acceptance tests/chaos
 PYTHONS := 3.11 3.12 3.13
 # pyright --verifytypes takes the first python on the PATH and listens to nothing else.
 IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help install test docs-test lint format types contracts clean
+.PHONY: help install test test-redis docs-test lint format types contracts clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -23,7 +25,11 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 test: $(STAMP) ## Run the unit, integration and acceptance tests, and the short chaos.
-	$(BIN)/python -m pytest $(SUITES) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -n 2 -m "not redis_server" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(ONE_BY_ONE) -m "not redis_server" $(PYTEST_ARGS)
+
+test-redis: $(STAMP) ## Run the tests that need a redis-server on the PATH.
+	$(BIN)/python -m pytest tests/integration -m redis_server $(PYTEST_ARGS)
 
 docs-test: $(STAMP) ## Run every Python block of the README and docs/.
 	$(BIN)/python -m pytest tests/docs $(PYTEST_ARGS)

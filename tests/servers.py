@@ -44,11 +44,12 @@ class Server(Protocol):
 
 
 class RedisServer:
-    """The ``redis-server`` on the PATH."""
+    """A server program as a process of our own: ``redis-server`` on the PATH unless another one is named."""
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
+    def __init__(self, folder: Path, port: int | None = None, *, binary: Path | None = None) -> None:
         self.port = port or free_port()
         self.folder = folder
+        self.binary = binary
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -57,7 +58,7 @@ class RedisServer:
         wait_until_ready(self.port)
 
     def _command(self) -> list[str]:
-        binary = shutil.which("redis-server")
+        binary = self.binary or shutil.which("redis-server")
         assert binary, "These tests need a redis-server on the PATH: install the package redis-server."
         options = {
             "port": str(self.port),
@@ -66,7 +67,7 @@ class RedisServer:
             "appendonly": "yes",
             "save": "",
         }
-        return [binary, *(word for name, value in options.items() for word in (f"--{name}", value))]
+        return [str(binary), *(word for name, value in options.items() for word in (f"--{name}", value))]
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)

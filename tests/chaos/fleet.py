@@ -17,6 +17,7 @@ import psutil
 
 from tenxgraph_worker import crew_tether
 from tests.chaos.graphs import GRAPHS
+from tenxgraph_worker.embedded.binary import find_binary
 from tests.servers import RedisServer
 
 REPOSITORY: Final = Path(__file__).parents[2]
@@ -104,7 +105,7 @@ class Fleet:
     own_deaths: "Counter[str]" = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.server = RedisServer(self.folder)
+        self.server = RedisServer(self.folder, binary=find_binary())
         self.url = f"redis://127.0.0.1:{self.server.port}/0"
         self.ledger_path.touch()
         self._over = threading.Event()

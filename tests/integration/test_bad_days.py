@@ -21,7 +21,7 @@ from tests.acceptance import graphs
 from tests.acceptance.workers import Deployment, Process, wait_until
 from tests.servers import RedisHarness, RedisServer, client_of, free_port, running
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.redis_server]
 
 HELLO = {"messages": [Message.text_message("hello", message_id="m1")]}
 FULL = "full"

@@ -213,6 +213,13 @@ def test_the_same_run_id_attaches_to_the_first_run_and_nothing_runs_twice() -> N
     assert app.get_state({"thread_id": "T"}).state.count == 1
 
 
+def test_a_run_id_gives_nothing_to_another_user() -> None:
+    app = _echo()
+    app.invoke(_said(), {"thread_id": "T", "run_id": "R", "user_id": "ann"})
+    with pytest.raises(InvalidInputError, match="with another thread, user or input"):
+        app.invoke(_said(), {"thread_id": "T", "run_id": "R", "user_id": "eve"})
+
+
 def test_the_same_run_id_from_twenty_threads_runs_once() -> None:
     app = _echo()
     with ThreadPoolExecutor(20) as pool:

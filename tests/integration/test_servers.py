@@ -6,8 +6,10 @@ import pytest
 
 from tests.servers import EmbeddedValkey, RedisServer, client_of, restart_after_kill, running
 
+MAKERS = [pytest.param(RedisServer, marks=pytest.mark.redis_server), EmbeddedValkey]
 
-@pytest.mark.parametrize("make", [RedisServer, EmbeddedValkey])
+
+@pytest.mark.parametrize("make", MAKERS)
 def test_a_killed_server_comes_back_with_its_data(make: type[RedisServer | EmbeddedValkey], tmp_path: Path) -> None:
     with running(make(tmp_path)) as server:
         with client_of(server.port) as client:
@@ -17,7 +19,7 @@ def test_a_killed_server_comes_back_with_its_data(make: type[RedisServer | Embed
             assert client.get("key") == b"value"
 
 
-@pytest.mark.parametrize("make", [RedisServer, EmbeddedValkey])
+@pytest.mark.parametrize("make", MAKERS)
 def test_a_stopped_server_comes_back_with_its_data(make: type[RedisServer | EmbeddedValkey], tmp_path: Path) -> None:
     with running(make(tmp_path)) as server:
         with client_of(server.port) as client:

@@ -26,6 +26,7 @@ class TestRedisStoreOnFakeRedis(StoreContract):
             yield
 
 
+@pytest.mark.redis_server
 class TestRedisStoreOnRedisServer(StoreContract):
     @pytest.fixture(autouse=True)
     def _harness(self, request: pytest.FixtureRequest) -> Iterator[None]:
@@ -59,7 +60,7 @@ def patches(draw: st.DrawFn) -> Patch:
     )
 
 
-@pytest.fixture(params=["memory", "fakeredis", "redis_server", "valkey_server"])
+@pytest.fixture(params=["memory", "fakeredis", pytest.param("redis_server", marks=pytest.mark.redis_server), "valkey_server"])
 def make_harness(request: pytest.FixtureRequest) -> Iterator[Callable[[], StoreHarness]]:
     """Makes empty stores, one for each example."""
     if request.param == "memory":

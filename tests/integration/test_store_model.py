@@ -6,15 +6,15 @@ from hypothesis.stateful import run_state_machine_as_test
 from tenxgraph.store.base import RecoveryRules
 from tenxgraph.testing.store_contract import StoreHarness
 from tenxgraph.testing.store_model import StoreMachine
-from tests.servers import RedisHarness, Server, client_of, redis_server  # noqa: F401  # fixtures come by import
+from tests.servers import RedisHarness, Server, client_of, valkey_server  # noqa: F401  # fixtures come by import
 
 _SETTINGS = settings(
     max_examples=20, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
-def test_the_redis_store_keeps_the_invariants(redis_server: Server) -> None:  # noqa: F811  # the fixture by its name
-    with client_of(redis_server.port) as client:
+def test_the_redis_store_keeps_the_invariants(valkey_server: Server) -> None:  # noqa: F811  # the fixture by its name
+    with client_of(valkey_server.port) as client:
 
         class OnAServer(StoreMachine):
             times_ms = (1, 15, 80)

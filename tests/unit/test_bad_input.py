@@ -206,7 +206,7 @@ def test_a_run_id_names_one_run_for_ever() -> None:
     store = MemoryStore()
     app = _app(store)
     app.invoke(SAID, {**THREAD, "run_id": "R"})
-    match = r"run_id 'R' was used on thread 'T' with another thread, input or config: .*take a new one"
+    match = r"run_id 'R' was used on thread 'T' with another thread, user or input: .*take a new one"
     other_text = {"messages": [Message.text_message("Ho")]}
     for given, config in [
         (SAID, {"thread_id": "U"}),

@@ -25,7 +25,6 @@ def make_app(settings: Settings, graphs: Iterable[GraphSource]) -> Celery:
     """
     refuse_beside_10xgraph()
     app, shutdown = make_celery(settings, broker_url(settings)), Shutdown(settings.shutdown_grace_s)
-    app.conf.worker_consumer = "tenxgraph_worker.consumer:LastingConsumer"
     join(app, graphs, settings, shutdown)
     watch_for_stalls(app, settings, shutdown)
     return app

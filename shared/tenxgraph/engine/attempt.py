@@ -200,7 +200,8 @@ class AttemptRunner:
             raise AttemptOver(error) from error
 
     def _scope(self, claim: Claim, task: TaskContext) -> _Scope:
-        ids = DerivedIds(claim.run.origin, task.step, task.task, self.runtime.definition.container)
+        graph = self.runtime.definition
+        ids = DerivedIds(claim.run.origin, task.step, task.task, graph.container, graph.id_generator)
         return partial(_task_scope, task, ids)
 
     def _node_call(

@@ -33,7 +33,7 @@ class Call:
         update: The input as an update; None when there is none (continue, or an answer alone).
         has_messages: Whether the update brings messages.
         resume: The answer, in a tuple of one; None when the caller gave none.
-        digest: Of thread, input and config, without generated ids and times.
+        digest: Of thread, user and input, without generated ids and times.
     """
 
     config: RunConfig
@@ -139,7 +139,7 @@ def _digest(
         message.model_dump_json(exclude={"timestamp"} | ({"message_id"} - message.model_fields_set))
         for message in messages
     ]
-    parts = [config.thread_id, str(is_none), *said, fields.decode(), repr(resume)]
+    parts = [config.thread_id, config.user_id, str(is_none), *said, fields.decode(), repr(resume)]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -410,7 +410,7 @@ def _other_graph(thread_id: str, holder: str, graph: str) -> InvalidInputError:
 
 def _run_id_taken(call: Call, holder: str) -> InvalidInputError:
     return InvalidInputError(
-        f"run_id {call.config.run_id!r} was used on thread {holder!r} with another thread, input or config: "
+        f"run_id {call.config.run_id!r} was used on thread {holder!r} with another thread, user or input: "
         "a run_id names one run for ever; take a new one.",
         context={"run_id": call.config.run_id, "thread_id": holder},
     )

@@ -93,14 +93,16 @@ def configured_id_type(container: InjectQ) -> IdType:
 
 def configured_id(container: InjectQ) -> str | int | None:
     """Return the next ``generated_id`` of a container, or ``None`` if it has none."""
-    if _VALUE_KEY not in container:
-        return None
-    value = _resolved(container.get(_VALUE_KEY))
+    return _made_id(container.get(_VALUE_KEY), _VALUE_KEY) if _VALUE_KEY in container else None
+
+
+def _made_id(maker: Any, name: str) -> str | int | None:
+    value = _resolved(maker)
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise GraphError(
-            f"generated_id gave a {type(value).__name__}: an id is a str or an int, or something that returns one",
+            f"{name} gave a {type(value).__name__}: an id is a str or an int, or something that returns one",
             error_code="ID_VALUE",
         )
     return value
@@ -142,19 +144,22 @@ class _RandomIds:
 class DerivedIds:
     """Ids that follow from (run, step, task, position), so that a repeated attempt makes the same ones.
 
-    The position counts from 0 with every id given. A ``generated_id`` of the container wins over derivation.
+    The position counts from 0 with every id given. The graph's ``id_generator`` wins over
+    derivation, and so does a ``generated_id`` of the container.
 
     Attributes:
         run_id: The run that the task belongs to.
         step: Number of the step in the run.
         task: Number of the task in the step, or its name.
         container: The graph's container; ``None`` stands for the current one.
+        generator: The graph's ``id_generator``, of the same kinds as ``generated_id``; ``None`` if it has none.
     """
 
     run_id: str
     step: int
     task: int | str
     container: InjectQ | None = None
+    generator: Any = None
     _positions: Iterator[int] = field(default_factory=itertools.count, init=False, repr=False, compare=False)
 
     @cached_property
@@ -173,7 +178,8 @@ class DerivedIds:
     def next_id(self) -> str | int:
         """Return the id of the next position."""
         position = next(self._positions)
-        given = configured_id(self._injectq)
+        given = None if self.generator is None else _made_id(self.generator, "id_generator")
+        given = given if given is not None else configured_id(self._injectq)
         return given if given is not None else self._derive(position)
 
     def _derive(self, position: int) -> str | int:

@@ -12,6 +12,7 @@ import pytest
 from injectq import InjectQ
 
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph import StateGraph
 from tenxgraph.core.state import Message, generate_id
 from tenxgraph.utils.ids import DerivedIds, IdType, id_source_scope
 
@@ -217,3 +218,18 @@ def test_threads_that_share_a_source_get_different_ids() -> None:
         made = list(pool.map(lambda context: context.run(generate_id), [copy_context() for _ in range(200)]))
     expected = DerivedIds("r", 0, 0, a_container())
     assert set(made) == {expected.next_id() for _ in range(200)}
+
+
+def test_the_graphs_id_generator_wins_over_the_container_and_over_derivation() -> None:
+    container = InjectQ()
+    container.bind_instance("generated_id", "by-container")
+    assert DerivedIds("r", 1, 0, container, generator=lambda: "by-graph").next_id() == "by-graph"
+    assert DerivedIds("r", 1, 0, container, generator=lambda: None).next_id() == "by-container"
+    with pytest.raises(GraphError, match="id_generator gave a float"):
+        DerivedIds("r", 1, 0, container, generator=lambda: 0.5).next_id()
+
+
+def test_messages_of_nodes_get_their_ids_from_the_graphs_id_generator() -> None:
+    graph = StateGraph(id_generator=lambda: f"X{uuid.uuid4().hex}").add_node("n", lambda _: "hello")
+    result = graph.set_entry_point("n").compile().invoke({"messages": [Message.text_message("hi")]})
+    assert result["messages"][-1].message_id.startswith("X")

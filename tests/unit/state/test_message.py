@@ -233,6 +233,17 @@ def test_a_given_type_is_not_guessed(tmp_path: Path) -> None:
     assert isinstance(Message.from_file(str(tmp_path / "a.bin"), mime_type="audio/ogg").content[0], AudioBlock)
 
 
+def test_a_packed_file_is_named_by_its_packing_not_by_what_it_packs(tmp_path: Path) -> None:
+    (tmp_path / "report.csv.gz").write_bytes(b"packed")
+    block = Message.from_file(tmp_path / "report.csv.gz").content[0]
+    assert isinstance(block, DocumentBlock)
+    assert block.media.mime_type == "application/gzip"
+
+
+def test_a_tool_result_may_have_no_output() -> None:
+    assert Message.tool_message([ToolResultBlock(call_id="c")]).text() == ""
+
+
 def test_media_is_attached_as_the_wanted_block() -> None:
     message, media = Message.text_message("look"), MediaRef(url="u")
     for kind in ("image", "audio", "video", "document"):

@@ -38,7 +38,8 @@ class StateGraph(Generic[StateT]):
         state: A state class, or an instance whose values a fresh thread starts with (it is copied, never changed);
             AgentState by default.
         context_manager: Trims the context for agents with ``trim_context=True``.
-        id_generator: Makes the ids of messages.
+        id_generator: Makes the ids of messages that tasks create: an id, a callable (async too) or an awaitable;
+            before the container's ``generated_id``. By default ids are derived, so that a repeat makes the same ones.
         container: The injectq container for nodes' dependencies and ids; by default ``InjectQ.get_instance()``.
         name: The graph's name among workers and threads; by default made of its fingerprint.
 

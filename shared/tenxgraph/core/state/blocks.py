@@ -90,7 +90,7 @@ class ToolResultBlock(_Block):
 
     type: Literal["tool_result"] = "tool_result"
     call_id: str
-    output: Any
+    output: Any = None
     is_error: bool = False
     status: Literal["completed", "failed"] | None = None
 

@@ -181,7 +181,7 @@ class Message(BaseModel):
         """
         path = Path(file_path)
         data = path.read_bytes()
-        found = mime_type or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        found = mime_type or _guessed_type(path.name)
         media = MediaRef(
             kind="data",
             data_base64=base64.b64encode(data).decode("ascii"),
@@ -215,6 +215,12 @@ class Message(BaseModel):
         An output that is no string is written as JSON; ``None`` adds nothing.
         """
         return "".join(_text_of(block) for block in self.content)
+
+
+def _guessed_type(filename: str) -> str:
+    kind, packing = mimetypes.guess_type(filename)
+    # Of report.csv.gz it says text/csv and gzip: what is carried are the packed bytes.
+    return (kind if packing is None else f"application/{packing}") or "application/octet-stream"
 
 
 def _text_of(block: ContentBlock) -> str:
