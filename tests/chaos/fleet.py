@@ -16,8 +16,8 @@ from typing import Any, Final
 import psutil
 
 from tenxgraph_worker import crew_tether
-from tests.chaos.graphs import GRAPHS
 from tenxgraph_worker.embedded.binary import find_binary
+from tests.chaos.graphs import GRAPHS
 from tests.servers import RedisServer
 
 REPOSITORY: Final = Path(__file__).parents[2]

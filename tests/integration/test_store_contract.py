@@ -60,7 +60,9 @@ def patches(draw: st.DrawFn) -> Patch:
     )
 
 
-@pytest.fixture(params=["memory", "fakeredis", pytest.param("redis_server", marks=pytest.mark.redis_server), "valkey_server"])
+@pytest.fixture(
+    params=["memory", "fakeredis", pytest.param("redis_server", marks=pytest.mark.redis_server), "valkey_server"]
+)
 def make_harness(request: pytest.FixtureRequest) -> Iterator[Callable[[], StoreHarness]]:
     """Makes empty stores, one for each example."""
     if request.param == "memory":

@@ -1,20 +1,20 @@
 """Every error of tenxgraph, one tree, split by who acts next.
 
-    TenxGraphError
-    ├── GraphError                  fix the graph
-    │   └── InvalidInputError       fix the input (also a ValueError)
-    ├── NodeError                   a node failed: fix the node, then continue the run
-    │   ├── NodeTimeoutError        it took longer than its timeout_s
-    │   └── EffectLostError         something to be done at most once may have been done: find out
-    ├── GraphRecursionError         raise recursion_limit, or mend the loop
-    ├── RunCancelledError           somebody cancelled the run
-    ├── RunTimeoutError             the run took longer than its timeout_s
-    ├── ThreadBusyError             wait for the active run, or choose another multitask_strategy
-    ├── ThreadOwnerError            the thread belongs to another user
-    ├── InterruptConflictError      nothing waits here, or no more
-    ├── StorageError                the store is away or refuses: try again
-    ├── SerializationError          a value that cannot be restored equal: change the value or its type
-    └── StaleStateError             the state moved on: read it again
+TenxGraphError
+├── GraphError                  fix the graph
+│   └── InvalidInputError       fix the input (also a ValueError)
+├── NodeError                   a node failed: fix the node, then continue the run
+│   ├── NodeTimeoutError        it took longer than its timeout_s
+│   └── EffectLostError         something to be done at most once may have been done: find out
+├── GraphRecursionError         raise recursion_limit, or mend the loop
+├── RunCancelledError           somebody cancelled the run
+├── RunTimeoutError             the run took longer than its timeout_s
+├── ThreadBusyError             wait for the active run, or choose another multitask_strategy
+├── ThreadOwnerError            the thread belongs to another user
+├── InterruptConflictError      nothing waits here, or no more
+├── StorageError                the store is away or refuses: try again
+├── SerializationError          a value that cannot be restored equal: change the value or its type
+└── StaleStateError             the state moved on: read it again
 """
 
 from typing import Any, ClassVar
