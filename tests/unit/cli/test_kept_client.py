@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kombu import Connection
 from kombu.transport import redis
+from redis.exceptions import ConnectionError  # noqa: A004 - redis-py's own name
 
 from tenxgraph_worker.cli.kept_client import KeepingChannel, keep_clients
 from tests.servers import Server, valkey_server
@@ -46,3 +47,12 @@ def test_the_client_goes_with_its_pool(channel: Any) -> None:
 def test_the_client_that_waits_for_messages_stays_one_of_its_own(channel: Any) -> None:
     assert channel.client is not client_of(channel)
     assert channel.client.connection_pool is not channel.pool
+
+
+def test_a_channel_whose_connection_was_given_up_says_that_it_is_lost(channel: Any) -> None:
+    """Any other error in its last acknowledgement would end the worker."""
+    channel._disconnect_pools()
+    channel.connection.client = None
+
+    with pytest.raises(ConnectionError, match="is closed"):
+        channel.basic_ack("tag")
