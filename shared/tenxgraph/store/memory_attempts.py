@@ -169,7 +169,7 @@ class MemoryAttempts(MemoryBase):
                 return False
             thread, run, task = found
             if task.status is TaskStatus.QUEUED:
-                thread.put_aside(run, task, reason, pause_ms << min(task.given_back, 10), self._clock())
+                thread.put_aside(run, task, reason, pause_ms << min(task.given_back, 6), self._clock())
                 self._watch(ref.thread_id, task.until_ms)
             return task.status in (TaskStatus.RETRY_WAIT, TaskStatus.PARKED)
 

@@ -261,6 +261,13 @@ class StoreMoves:
         assert plan is not None
         return plan
 
+    def pause_bounds_ms(self, put_aside: Callable[[], object]) -> tuple[int, int]:
+        """Put the run's only task aside; return the least and the most that its pause can be, however slow the call."""
+        before_ms = self.store.now_ms()
+        put_aside()
+        until_ms = self.task("0").until_ms
+        return until_ms - self.store.now_ms(), until_ms - before_ms
+
     def pause(self, *nodes: str, wait: str = "before", **changes: Any) -> Advanced:
         """Let the run ``r1`` pause before the nodes of its step 1."""
         return self.advance(self.start(**changes), *nodes, status=RunStatus.WAITING, wait=wait)
