@@ -24,6 +24,8 @@ def build_snapshot(
     Raises:
         InvalidInputError: The thread has no such checkpoint.
     """
+    if checkpoint is not None and (not isinstance(checkpoint, int) or isinstance(checkpoint, bool)):
+        raise InvalidInputError(f"checkpoint is {checkpoint!r}: it must be a whole number, or None for the newest.")
     number = thread.version.number if checkpoint is None else checkpoint
     point = store.checkpoint(thread.thread_id, number)
     if point is None and (checkpoint is not None or number):
