@@ -154,11 +154,11 @@ def test_a_killer_takes_each_bystander_of_its_worker_along_once(
 ) -> None:
     set_up(deployment, monkeypatch, **SHORT)
     deployment.start_scheduler()
-    names = [f"b{number}" for number in range(24)]
-    worker = start_dying(deployment, "crowd", concurrency=30)
+    names = [f"b{number}" for number in range(199)]
+    worker = start_dying(deployment, "crowd", concurrency=210)
     app = dying.crowd.compile()
     handles = {name: app.submit(HELLO, {"thread_id": name}) for name in ["killer", *names]}
-    wait_until(lambda: len(deployment.ledger) == 25, "all run side by side")
+    wait_until(lambda: len(deployment.ledger) == 200, "all run side by side")
     (deployment.folder / "crowded").touch()
     wait_until(lambda: not worker.is_alive(), "the killer ended its worker")
     (deployment.folder / "died").touch()
@@ -178,10 +178,10 @@ def supervised(deployment: Deployment) -> Iterator[None]:
     over = threading.Event()
 
     def supervise() -> None:
-        worker = start_dying(deployment, "crowd", concurrency=30)
+        worker = start_dying(deployment, "crowd", concurrency=210)
         while not over.wait(0.05):
             if not worker.is_alive():
-                worker = start_dying(deployment, "crowd", concurrency=30)
+                worker = start_dying(deployment, "crowd", concurrency=210)
 
     supervisor = threading.Thread(target=supervise)
     supervisor.start()

@@ -227,7 +227,7 @@ def test_a_state_that_is_not_there_is_refused_by_name() -> None:
     for number in (0, 3, -1, 99):
         _refused(store, partial(app.get_state, THREAD, number), rf"no checkpoint {number}; the newest is 2")
     for odd in ("1", True, 1.5):
-        _refused(store, partial(app.get_state, THREAD, odd), r"checkpoint is .*: it must be a whole number")
+        _refused(store, partial(app.get_state, THREAD, odd), r"checkpoint is .*: it must be a whole number")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_an_answer_to_nothing_is_a_conflict() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from injectq import InjectQ
@@ -43,6 +43,17 @@ class NodePolicies:
     on_error: str | None = None
     join: Join = "once"
     at_most_once: bool = False
+
+    def over(self, defaults: NodePolicies, node: str) -> NodePolicies:
+        """Return these policies of ``node``, with a graph's defaults where it names none of its own."""
+        chosen = {
+            name: getattr(defaults, name)
+            for name in ("retry", "timeout_s", "queue", "priority", "on_error")
+            if getattr(self, name) is None
+        }
+        if chosen.get("on_error") == node:  # a node cannot take over from itself
+            del chosen["on_error"]
+        return replace(self, **chosen)
 
     def check(self, node: str) -> None:
         """Raise ``INVALID_POLICY`` naming the node and the first policy that makes no sense."""

@@ -86,6 +86,7 @@ class StateGraph(Generic[StateT]):
         self.container = container
         self._state_class, self._initial = cast("tuple[type[StateT], StateT | None]", _read_state(state))
         self._nodes: dict[str, Node] = {}
+        self._defaults = NodePolicies()
         self._routers: list[Router] = []
         self._links: list[Link] = []
 
@@ -143,6 +144,32 @@ class StateGraph(Generic[StateT]):
                 context={"node": name},
             )
         self._nodes[name] = built
+        return self
+
+    def set_defaults(
+        self,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout_s: float | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        on_error: str | None = None,
+    ) -> Self:
+        """Set what holds for every node that names nothing else, added before or after.
+
+        Args:
+            retry: When a failed attempt is tried again.
+            timeout_s: Longest time of one attempt, in seconds.
+            queue: Name of the queue its tasks go to.
+            priority: 0 to 9, higher first.
+            on_error: The node that takes over when one fails for good; it takes over from all but itself.
+
+        Raises:
+            GraphError: ``INVALID_POLICY``.
+        """
+        defaults = NodePolicies(retry, timeout_s, queue, priority, on_error)
+        defaults.check("by default")
+        self._defaults = defaults
         return self
 
     def override_node(self, name: str, fn: NodeFn[StateT]) -> Self:
@@ -257,7 +284,9 @@ class StateGraph(Generic[StateT]):
     ) -> GraphDefinition[StateT]:
         container = self.container if container is None else container
         interrupts = {"interrupt_before": _names(before), "interrupt_after": _names(after)}
-        nodes = dict(self._nodes)
+        nodes = {
+            name: replace(node, policies=node.policies.over(self._defaults, name)) for name, node in self._nodes.items()
+        }
         topology = build_topology(list(nodes), [*self._links, *_own_links(nodes)])
         title = "The graph" if self.name is None else f"Graph {self.name!r}"
         raise_faults(title, find_faults(nodes, topology, self._routers, interrupts, container))
