@@ -1,7 +1,8 @@
 """What nodes and callers use beside the graph itself."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from tenxgraph._lazy import lazy
 
 # Functions named like their modules are bound at once: the first import of such a module would else put the module
 # in the function's place.
@@ -16,21 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["END", "START", "Command", "ResponseGranularity", "Send", "effect", "emit", "interrupt", "tool"]
 
-_HOMES: Final = {
-    "END": "constants",
-    "START": "constants",
-    "ResponseGranularity": "constants",
-    "Command": "command",
-    "Send": "command",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "END": "tenxgraph.utils.constants",
+            "START": "tenxgraph.utils.constants",
+            "ResponseGranularity": "tenxgraph.utils.constants",
+            "Command": "tenxgraph.utils.command",
+            "Send": "tenxgraph.utils.command",
+        },
+    )

@@ -1,7 +1,8 @@
 """Build a graph, compile it, run it. Names are imported on first use."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tenxgraph._lazy import lazy
 
 if TYPE_CHECKING:
     from tenxgraph.core.graph.agent import Agent
@@ -24,26 +25,17 @@ __all__ = [
     "ToolNode",
 ]
 
-_MODULES = {
-    "Agent": "agent",
-    "CompiledGraph": "compiled_graph",
-    "RetryPolicy": "retry_policy",
-    "RunHandle": "run_handle",
-    "RunStatus": "run_status",
-    "StateGraph": "state_graph",
-    "StateSnapshot": "state_snapshot",
-    "ToolNode": "tool_node",
-}
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "Agent": "tenxgraph.core.graph.agent",
+            "CompiledGraph": "tenxgraph.core.graph.compiled_graph",
+            "RetryPolicy": "tenxgraph.core.graph.retry_policy",
+            "RunHandle": "tenxgraph.core.graph.run_handle",
+            "RunStatus": "tenxgraph.core.graph.run_status",
+            "StateGraph": "tenxgraph.core.graph.state_graph",
+            "StateSnapshot": "tenxgraph.core.graph.state_snapshot",
+            "ToolNode": "tenxgraph.core.graph.tool_node",
+        },
+    )
