@@ -6,8 +6,11 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from celery import Celery
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tenxgraph.core.exceptions import InvalidInputError
+from tenxgraph.sentinel_url import SentinelUrl, names_sentinels, parse_sentinel_url
 from tenxgraph.settings import Settings
 
 TASK_NAME: Final = "tenxgraph.step"
@@ -15,6 +18,8 @@ DISPATCHED_HEADER: Final = "tg-dispatched"
 
 _MAX_CONNECTIONS = 10_000
 """kombu's 10 fail the acknowledgements of a pool of 100 threads."""
+
+_CONNECT_TIMEOUT_S = 5
 
 
 def store_url(settings: Settings, redis_url: str | None = None) -> str:
@@ -33,7 +38,9 @@ def store_url(settings: Settings, redis_url: str | None = None) -> str:
 
 
 def broker_url(settings: Settings, redis_url: str | None = None) -> str:
-    """Return the broker's URL in kombu's spelling: the configured one, else the store's.
+    """Return the broker's URL, for `make_celery`: the configured one, else the store's.
+
+    It is in kombu's spelling, but for one of sentinels: their service is no part of kombu's URLs.
 
     Raises:
         InvalidInputError: ``NO_REDIS``; nothing names a Redis.
@@ -53,8 +60,9 @@ def _for_kombu(url: str) -> str:
     return url
 
 
-def celery_settings(settings: Settings) -> dict[str, Any]:
+def celery_settings(settings: Settings, sentinels: SentinelUrl | None = None) -> dict[str, Any]:
     """Return the settings of an app that is ours alone; an app that we join keeps its own."""
+    of_sentinels = {} if sentinels is None else _sentinel_options(sentinels)
     return {
         "task_default_queue": settings.default_queue,
         "task_ignore_result": True,
@@ -69,10 +77,11 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
             "unacked_restore_throttle": 1,
             # Without a timeout a publish into a half-open connection hangs for ever.
             "socket_timeout": 30,
-            "socket_connect_timeout": 5,
+            "socket_connect_timeout": _CONNECT_TIMEOUT_S,
             "socket_keepalive": True,
             "health_check_interval": 10,
             "max_connections": _MAX_CONNECTIONS,
+            **of_sentinels,
         },
         "worker_prefetch_multiplier": 1,
         # A blip must not kill work: the duplicates that follow it are refused at the claim.
@@ -82,8 +91,21 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _sentinel_options(sentinels: SentinelUrl) -> dict[str, Any]:
+    of_a_sentinel = {
+        "socket_timeout": _CONNECT_TIMEOUT_S,
+        "socket_connect_timeout": _CONNECT_TIMEOUT_S,
+        # One that is away is not asked again: the next one is.
+        "retry": Retry(NoBackoff(), 0),
+        **sentinels.sentinel_login,
+    }
+    return {"master_name": sentinels.service, "sentinel_kwargs": of_a_sentinel}
+
+
 def make_celery(settings: Settings, url: str) -> Celery:
-    """Return a Celery app of our own. It connects when it is first used."""
-    app = Celery("tenxgraph", broker=url, set_as_current=False, backend=None)
-    app.conf.update(celery_settings(settings))
+    """Return a Celery app of our own on a broker, see `broker_url`. It connects when it is first used."""
+    sentinels = parse_sentinel_url(url) if names_sentinels(url) else None
+    broker = ";".join(sentinels.urls()) if sentinels else url
+    app = Celery("tenxgraph", broker=broker, set_as_current=False, backend=None)
+    app.conf.update(celery_settings(settings, sentinels))
     return app

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-import redis
 from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError, ResponseError
 from redis.retry import Retry
@@ -17,6 +16,7 @@ from tenxgraph.settings import Settings
 from tenxgraph.store.base import Dispatch, DueThread, RecoveryRules, Store
 from tenxgraph.store.redis import redis_store
 from tenxgraph.store.redis_scripts import Scripts
+from tenxgraph.store.sentinel import redis_client
 from tenxgraph_scheduler.broker import broker_url, make_celery, store_url
 from tenxgraph_scheduler.clock import StoreClock
 from tenxgraph_scheduler.dispatch import CeleryDispatcher
@@ -134,7 +134,7 @@ def make_reconciler(settings: Settings) -> Reconciler:
 
 def _server_id(url: str) -> Callable[[], str]:
     timeouts = {"socket_timeout": 10, "socket_connect_timeout": 5}
-    client = redis.Redis.from_url(url, protocol=2, retry=Retry(NoBackoff(), 1), **timeouts)
+    client = redis_client(url, protocol=2, retry=Retry(NoBackoff(), 1), **timeouts)
 
     scripts = Scripts(client, {})
 

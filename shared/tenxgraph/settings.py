@@ -8,18 +8,31 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tenxgraph.core.exceptions import InvalidInputError
+from tenxgraph.sentinel_url import names_sentinels, parse_sentinel_url
 
 ENV_PREFIX: Final = "TENXGRAPH_"
 _STORE_SCHEMES: Final = ("redis", "rediss", "unix")
 
 
+def _sentinel_url(url: str) -> str:
+    try:
+        parse_sentinel_url(url)
+    except InvalidInputError as error:
+        raise ValueError(error.message) from None
+    return url
+
+
 def _store_url(url: str) -> str:
+    if names_sentinels(url):
+        return _sentinel_url(url)
     if urlsplit(url).scheme not in _STORE_SCHEMES:
-        raise ValueError("must be a URL like redis://host:6379/0, rediss://… or unix:///path/to/socket")
+        raise ValueError("must be a URL like redis://host:6379/0, rediss://…, unix:///path/to/socket or sentinel://…")
     return url
 
 
 def _broker_url(url: str) -> str:
+    if names_sentinels(url):
+        return _sentinel_url(url)
     if not urlsplit(url).scheme:
         raise ValueError("must be a URL that Celery takes as a broker, like redis://host:6379/0")
     return url

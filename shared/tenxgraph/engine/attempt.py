@@ -1,5 +1,7 @@
 """One attempt at one task: claim, run, commit, advance, dispatch."""
 
+# Over 300 lines of code: one attempt from claim to dispatch, in the order in which it happens.
+
 import contextvars
 import logging
 import secrets

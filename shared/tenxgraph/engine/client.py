@@ -1,5 +1,7 @@
 """The client's side of a graph on a store: submit, follow, results, people's requests. Executors are made of it."""
 
+# Over 300 lines of code: each call stands twice, sync and async.
+
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence

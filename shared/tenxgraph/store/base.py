@@ -10,6 +10,8 @@ itself appends ``{"event":"run_end","step":…,"data":{"status":…}}``. The one
 store's own too: of a run whose task kept killing its worker, ``{"error":…,"code":…,"message":…,"node":…,"attempt":…}``.
 """
 
+# Over 300 lines of code: the port and the records that it speaks in are one contract, and are read as one.
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,5 +1,7 @@
 """The store of many processes: threads in Redis, moved by scripts. A method is a script; lua/ has the rules."""
 
+# Over 300 lines of code: a method a script: parting them would part the port.
+
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -50,6 +52,7 @@ from tenxgraph.store.keys import Keys, key_of
 from tenxgraph.store.redis_events import AsyncFollower, follow
 from tenxgraph.store.redis_history import HeldImages, History, known_args
 from tenxgraph.store.redis_scripts import Command, Scripts
+from tenxgraph.store.sentinel import async_redis_client, redis_client
 
 _TAKEN_IN = frozenset({AdmissionOutcome.STARTED, AdmissionOutcome.QUEUED, AdmissionOutcome.KNOWN})
 _MAX_CONNECTIONS = 10_000
@@ -58,7 +61,7 @@ Arg = str | bytes | int
 
 
 def redis_store(url: str, settings: Settings) -> "RedisStore":
-    """Return the store at a URL (``redis://``, ``rediss://``, ``unix://``). It connects when it is first used."""
+    """Return the store at a URL (``redis://``, ``rediss://``, ``unix://``, ``sentinel://``). It connects when used."""
     backoff, retries = ExponentialBackoff(cap=1, base=0.05), 3
     options: dict[str, Any] = {
         "protocol": 2,
@@ -69,14 +72,12 @@ def redis_store(url: str, settings: Settings) -> "RedisStore":
     }
     return RedisStore(
         redis_url=url,
-        client=redis.Redis.from_url(url, retry=Retry(backoff, retries), **options),
+        client=redis_client(url, retry=Retry(backoff, retries), **options),
         key_prefix=settings.key_prefix,
         watch_ms=int(settings.lease_s * 1000),
         stream_max_len=settings.stream_max_len,
         stream_keep_ms=settings.stream_keep_s * 1000,
-        async_client=lambda: redis.asyncio.Redis.from_url(
-            url, retry=redis.asyncio.retry.Retry(backoff, retries), **options
-        ),
+        async_client=lambda: async_redis_client(url, retry=redis.asyncio.retry.Retry(backoff, retries), **options),
     )
 
 

@@ -44,6 +44,8 @@ def _source(name: str) -> str:
 
 
 def _place(client: "redis.Redis") -> str:
+    if service := getattr(client.connection_pool, "service_name", None):
+        return f"{service} behind its sentinels"
     kwargs = client.connection_pool.connection_kwargs
     return str(kwargs.get("path") or f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}")
 

@@ -1,5 +1,6 @@
 """Whether a server will do as a store: there, new enough, and keeping what it is given."""
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from tenxgraph.core.exceptions import StorageError
+from tenxgraph.sentinel_url import names_sentinels
+from tenxgraph.store.sentinel import redis_client
 
+_SENTINEL_PASSWORD: Final = re.compile(r"(\bsentinel_password=)[^&]*")
 _OLDEST: Final = {"Redis": 7, "Valkey": 8}
 _TIMEOUT_S = 5.0
 _LOADING_S = 60.0
@@ -42,8 +46,10 @@ class ServerFacts:
 def shown(url: str) -> str:
     """Return a URL as it may be printed: without a password."""
     parts = urlsplit(url)
+    if names_sentinels(url):
+        parts = parts._replace(query=_SENTINEL_PASSWORD.sub(r"\1***", parts.query))
     if parts.password is None:
-        return url
+        return parts.geturl()
     return parts._replace(netloc=f"{parts.username or ''}:***@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
@@ -54,7 +60,7 @@ def check_server(url: str) -> ServerFacts:
         StorageError: ``NO_SERVER``, ``SERVER_PASSWORD``, ``SERVER_TOO_OLD``; each says what to do next.
     """
     options: dict[str, Any] = {"socket_connect_timeout": _TIMEOUT_S, "socket_timeout": _TIMEOUT_S, "protocol": 2}
-    with redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **options) as client:
+    with redis_client(url, retry=Retry(NoBackoff(), 0), **options) as client:
         try:
             _wait_until_loaded(client, url)
             facts = _info(client)
