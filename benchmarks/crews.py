@@ -16,12 +16,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @contextmanager
-def own_crew(graph: str, **options: Any) -> Iterator[Crew]:
+def own_crew(*graphs: str, **options: Any) -> Iterator[Crew]:
     """Run store, scheduler and workers, without Flower, in a folder that goes with them; options are `Crew`'s."""
     with (
         TemporaryDirectory() as folder,
         EmbeddedServer(Path(folder)) as server,
-        Crew([graph], folder=ROOT, redis_url=server.url, flower=False, **options) as crew,
+        Crew(graphs, folder=ROOT, redis_url=server.url, flower=False, **options) as crew,
     ):
         yield crew
 
