@@ -127,6 +127,12 @@ MUTANTS = {
         "else",
         "test_a_repeated_settlement_is_answered_the_same_and_counts_once",
     ),
+    "emit not idempotent": Mutant(
+        "emit",
+        "if num(number) > num(task.emitted) then",
+        "if true then",
+        "test_an_emission_whose_reply_was_lost_is_there_once",
+    ),
     "resume not idempotent": Mutant(
         "resume",
         "if run['resumed:' .. resume_id] ~= '' then",

@@ -10,6 +10,7 @@ from billiard.process import current_process
 from celery import Celery
 
 from tenxgraph.engine.attempt import AttemptRunner
+from tenxgraph.engine.flusher import Flusher
 from tenxgraph.engine.log import log_fields
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.state_cache import StateCache
@@ -65,6 +66,7 @@ class NodeProcess:
         self._dispatch = CeleryDispatcher(lambda: app, settings, now_ms=clock.now_ms, cache=self._cache)
         leave, end_process = (_stay, _exit) if is_child else (leave_worker, None)
         self._heartbeat = Heartbeat(self._store, settings, self._dispatch, shutdown, leave, end_process)
+        self._flusher = Flusher(self._store)
         self._runners: dict[str, AttemptRunner] = {}
 
     def perform(self, message: TaskMessage) -> dict[str, Any]:
@@ -93,6 +95,7 @@ class NodeProcess:
                 cache=self._cache,
                 insist=self._endurance,
                 suspects=self._suspects,
+                wake=self._flusher.wake,
                 hold=self._heartbeat.hold,
                 keep=self._heartbeat.keep,
             )

@@ -14,7 +14,6 @@ from typing import Any
 from tenxgraph.core.exceptions import (
     EffectLostError,
     GraphError,
-    StorageError,
 )
 from tenxgraph.core.graph.node import Node
 from tenxgraph.core.graph.node_return import normalise
@@ -23,6 +22,7 @@ from tenxgraph.core.graph.tool_journal import RunToolJournal
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import EncodedUpdate
 from tenxgraph.engine.chunks import chunk, lines
+from tenxgraph.engine.emitter import Emitter, send_at_once
 from tenxgraph.engine.failures import as_timeout, failed, failed_before, failure_of
 from tenxgraph.engine.grip import Grip, Hold, Keep, hold_by_asking
 from tenxgraph.engine.journal import StoreJournal
@@ -88,6 +88,7 @@ class AttemptRunner:
         note_failure: Told of the exception that fails a run, by run id.
         insist: Makes those calls of the store on which a result in hand depends.
         suspects: One for all graphs of a process.
+        wake: Has what nodes tell sent; at once, if nobody sees to it.
         hold: Keeps a claim alive while user code runs; None where claims cannot end apart from this process.
         keep: Keeps reservations of effects alive while those are made; None where the store is this process's own.
     """
@@ -102,6 +103,7 @@ class AttemptRunner:
     watch_retry: Callable[[int], None] = lambda _delay_ms: None
     insist: Insist = once
     suspects: Suspects = field(default_factory=Suspects)
+    wake: Callable[[Emitter], None] = send_at_once
     hold: Hold | None = None
     keep: Keep | None = None
 
@@ -148,9 +150,10 @@ class AttemptRunner:
         if node is None:
             return self._fail_without_node(claim)
         arrival = Arrival.from_json(claim.spec.body)
-        task = self._task(claim, node)
+        emitter = Emitter(claim, self.store, self.insist, self.wake)
+        task = self._task(claim, node, emitter)
         scope = self._scope(claim, task)
-        expire = partial(self._expire, claim, node)
+        expire = partial(self._expire, claim, node, emitter)
         try:
             with self._hold(claim, self.runtime.timeout_s(node.name), expire) as grip:
                 if node.policies.at_most_once:
@@ -159,20 +162,20 @@ class AttemptRunner:
                 with scope():
                     update = self._update(node, claim, arrival, returned)
         except Interrupted as asked:
-            return self._ask(claim, asked)
+            return self._ask(claim, asked, emitter.close())
         except AttemptOver as over:
             return _broken_off(claim, over)
         except USER_FAULTS as error:
-            return (yield from self._fail(claim, node, error))
-        return (yield from self._commit(claim, update))
+            return (yield from self._fail(claim, node, error, emitter.close()))
+        return (yield from self._commit(claim, update, emitter.close()))
 
-    def _expire(self, claim: Claim, node: Node) -> str:
-        return drive(self._fail(claim, node, CallTimedOutError()))
+    def _expire(self, claim: Claim, node: Node, emitter: Emitter) -> str:
+        return drive(self._fail(claim, node, CallTimedOutError(), emitter.close()))
 
     def _journal(self, claim: Claim) -> StoreJournal:
         return StoreJournal(self.store, claim, self.lease_ms, self.insist, self.keep)
 
-    def _task(self, claim: Claim, node: Node) -> TaskContext:
+    def _task(self, claim: Claim, node: Node, emitter: Emitter) -> TaskContext:
         ref, journal = claim.ref, self._journal(claim)
         answers = {
             asked.id: asked.answer
@@ -187,19 +190,13 @@ class AttemptRunner:
             attempt=ref.attempt,
             node=node.name,
             answers=answers,
-            emit=partial(self._emit, claim),
+            emit=emitter.tell,
             idempotency_key=idempotency_key(ref.thread_id, claim.run.origin, ref.step, node.name, ref.task),
             journal=journal,
             context_manager=self.runtime.definition.context_manager,
             container=self.runtime.definition.container,
             tool_journal=RunToolJournal(journal, self.runtime.codec),
         )
-
-    def _emit(self, claim: Claim, events: bytes) -> bool:
-        try:
-            return self.insist(partial(self.store.emit, claim.ref, claim.token, events))
-        except StorageError as error:  # the node is not to blame for a store that is away
-            raise AttemptOver(error) from error
 
     def _scope(self, claim: Claim, task: TaskContext) -> _Scope:
         graph = self.runtime.definition
@@ -244,26 +241,26 @@ class AttemptRunner:
         chosen = resolve_targets(list(result.targets), None, known, condition=f"the goto of {place}")
         return TaskUpdate(encoded, tuple(to_target(self.runtime, place, target) for target in chosen))
 
-    def _commit(self, claim: Claim, update: TaskUpdate) -> Steps[str]:
+    def _commit(self, claim: Claim, update: TaskUpdate, told: bytes) -> Steps[str]:
         if not claim.alone or claim.ref.attempt > 1:
-            return (yield from self._commit_then_advance(claim, update))
+            return (yield from self._commit_then_advance(claim, update, told))
         try:
             advance = yield from self._held(claim, plan_advance(self.runtime, claim, {claim.ref.task: update}))
         except AdvanceError as error:
-            return self._commit_then_fail(claim, update, error)
-        return self._write(claim, advance, _task_end(claim))
+            return self._commit_then_fail(claim, update, told, error)
+        return self._write(claim, advance, told, _task_end(claim))
 
-    def _commit_then_advance(self, claim: Claim, update: TaskUpdate) -> Steps[str]:
-        plan = self._hand_in(claim, update)
+    def _commit_then_advance(self, claim: Claim, update: TaskUpdate, told: bytes) -> Steps[str]:
+        plan = self._hand_in(claim, update, told)
         return "committed" if plan is None else (yield from self._perform_plan(plan))
 
-    def _commit_then_fail(self, claim: Claim, update: TaskUpdate, error: AdvanceError) -> str:
-        plan = self._hand_in(claim, update)
+    def _commit_then_fail(self, claim: Claim, update: TaskUpdate, told: bytes, error: AdvanceError) -> str:
+        plan = self._hand_in(claim, update, told)
         return "fenced" if plan is None else self._fail_plan(plan, error)
 
-    def _hand_in(self, claim: Claim, update: TaskUpdate) -> Claim | None:
-        commit = partial(self.store.commit, claim.ref, claim.token, update.to_json())
-        committed = self.insist(lambda: commit(lease_ms=self.lease_ms, events=_task_end(claim)))
+    def _hand_in(self, claim: Claim, update: TaskUpdate, told: bytes) -> Claim | None:
+        commit, events = partial(self.store.commit, claim.ref, claim.token), lines([told, _task_end(claim)])
+        committed = self.insist(lambda: commit(update.to_json(), lease_ms=self.lease_ms, events=events))
         self.dispatch(committed.dispatch)
         if not committed.accepted:
             _logger.info("fenced before commit", extra=log_fields(claim.ref))
@@ -324,36 +321,28 @@ class AttemptRunner:
         self.dispatch(settled.dispatch)
         return outcome if settled.accepted else "fenced"
 
-    def _ask(self, claim: Claim, asked: Interrupted) -> str:
+    def _ask(self, claim: Claim, asked: Interrupted, told: bytes) -> str:
         interrupts = tuple(Interrupt(question.id, claim.ref.task, question.body) for question in asked.questions)
-        events = [
-            chunk(
-                "interrupt",
-                step=claim.ref.step,
-                node=claim.spec.node,
-                task=claim.ref.task,
-                attempt=claim.ref.attempt,
-                data={"id": question.id},
-            )
-            for question in asked.questions
-        ]
-        settlement = Settlement(TaskStatus.WAITING, interrupts=interrupts, events=lines(events))
+        events = [_of_attempt("interrupt", claim, data={"id": question.id}) for question in asked.questions]
+        settlement = Settlement(TaskStatus.WAITING, interrupts=interrupts, events=lines([told, *events]))
         return self._settle(claim, settlement, "waiting")
 
-    def _fail(self, claim: Claim, node: Node, error: BaseException) -> Steps[str]:
+    def _fail(self, claim: Claim, node: Node, error: BaseException, told: bytes) -> Steps[str]:
+        told = lines([told, _discarded(claim)])
         error = as_timeout(error, claim, self.runtime.timeout_s(node.name))
         failure = failure_of(node.name, claim.ref.attempt, error, f"node {node.name!r} failed: ")
         # Attempts that died or asked a person are no failures: they use up no retry.
         retry, tries = node.policies.retry, failed_before(claim) + 1
         may_repeat = not (node.policies.at_most_once or isinstance(error, EffectLostError))
         if retry is not None and may_repeat and retry.retries(error, tries):
-            return self._retry(claim, replace(failure, tries=tries), retry.delay_s(tries, claim.token))
+            return self._retry(claim, replace(failure, tries=tries), retry.delay_s(tries, claim.token), told)
         if node.policies.on_error is not None:
             handled = TaskUpdate(EncodedUpdate({}), (Target(node.policies.on_error),))
-            return (yield from self._commit(claim, handled))
+            return (yield from self._commit(claim, handled, told))
         self.note_failure(claim.ref.run_id, error)
         _logger.warning("failed: %s", failure.message, extra=log_fields(claim.ref))
-        return self._settle(claim, failed(failure, claim), "failed")
+        end = failed(failure, claim)
+        return self._settle(claim, replace(end, events=lines([told, end.events])), "failed")
 
     def _fail_without_node(self, claim: Claim) -> str:
         """A run that continues another in a newer version of its graph may come upon a node that is no more."""
@@ -364,17 +353,11 @@ class AttemptRunner:
         )
         return self._settle(claim, failed(failure, claim), "failed")
 
-    def _retry(self, claim: Claim, failure: Failure, delay_s: float) -> str:
+    def _retry(self, claim: Claim, failure: Failure, delay_s: float, told: bytes) -> str:
         delay_ms = round(delay_s * 1000)
-        event = chunk(
-            "task_retry",
-            step=claim.ref.step,
-            node=claim.spec.node,
-            task=claim.ref.task,
-            attempt=claim.ref.attempt,
-            data={"delay_s": delay_s, "message": failure.message},
-        )
-        settlement = Settlement(TaskStatus.RETRY_WAIT, delay_ms, "retry_wait", failure.to_json(), events=event)
+        event = _of_attempt("task_retry", claim, data={"delay_s": delay_s, "message": failure.message})
+        events = lines([told, event])
+        settlement = Settlement(TaskStatus.RETRY_WAIT, delay_ms, "retry_wait", failure.to_json(), events=events)
         outcome = self._settle(claim, settlement, "retry_wait")
         self.watch_retry(delay_ms)
         return outcome
@@ -398,5 +381,13 @@ def _overlay(arrival: Arrival) -> EncodedUpdate | None:
 
 
 def _task_end(claim: Claim) -> bytes:
+    return _of_attempt("task_end", claim)
+
+
+def _discarded(claim: Claim) -> bytes:
+    return _of_attempt("attempt_discarded", claim)
+
+
+def _of_attempt(event: str, claim: Claim, **more: Any) -> bytes:
     ref = claim.ref
-    return chunk("task_end", step=ref.step, node=claim.spec.node, task=ref.task, attempt=ref.attempt)
+    return chunk(event, step=ref.step, node=claim.spec.node, task=ref.task, attempt=ref.attempt, **more)

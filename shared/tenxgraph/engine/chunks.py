@@ -6,8 +6,10 @@ from typing import Any
 import orjson
 
 from tenxgraph.core.state.agent_state import AgentState
-from tenxgraph.core.state.stream_chunk import StreamChunk
-from tenxgraph.store.base import StoredEvents
+from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
+from tenxgraph.store.base import RunView, StoredEvents
+
+_LAST_NUMBER = 2**64 - 1
 
 
 def chunk(event: str, *, message: bytes | None = None, **fields: Any) -> bytes:
@@ -20,7 +22,7 @@ def chunk(event: str, *, message: bytes | None = None, **fields: Any) -> bytes:
 
 def lines(chunks: Iterable[bytes]) -> bytes:
     """Chunks as the store takes them."""
-    return b"\n".join(chunks)
+    return b"\n".join(filter(None, chunks))
 
 
 def read_chunks(
@@ -34,13 +36,26 @@ def read_chunks(
         yield read
 
 
+def run_end(run: RunView) -> StreamChunk:
+    """The end of a run whose events are gone; its id is behind all that the store gave."""
+    return StreamChunk(
+        id=f"{run.ended_ms}-{_LAST_NUMBER}.0",
+        event=StreamEvent.RUN_END,
+        run_id=run.run_id,
+        thread_id=run.thread_id,
+        step=run.step,
+        data={"status": str(run.status)},
+        timestamp=run.ended_ms / 1000,
+    )
+
+
 def just_before(chunk_id: str) -> str:
     """Return the store's id behind which the append of this chunk is read again; ``""`` is the beginning."""
     stored = chunk_id.rpartition(".")[0]
     if not stored:
         return ""
     at, _, number = stored.partition("-")
-    return f"{at}-{int(number) - 1}" if int(number) else f"{int(at) - 1}-{2**64 - 1}"
+    return f"{at}-{int(number) - 1}" if int(number) else f"{int(at) - 1}-{_LAST_NUMBER}"
 
 
 def order(chunk_id: str) -> tuple[int, int, int]:

@@ -259,8 +259,8 @@ class EngineClient(Generic[StateT]):
 
     def _follower(self, run: SubmittedRun, granularity: str, patience: "_Patience") -> Follower:
         # Inside the follower, so that what it took from a batch is not lost with the call.
-        status = partial(insist, partial(self.status, run.run_id), partial(_pause, patience))
-        return Follower(run, granularity, self.runtime.definition.state_class, status)
+        view = partial(insist, partial(self._run, run.run_id), partial(_pause, patience))
+        return Follower(run, granularity, self.runtime.definition.state_class, view)
 
     def follow(self, run: SubmittedRun, *, granularity: str, timeout_s: float | None) -> Iterator[StreamChunk]:
         """See :meth:`Executor.follow`."""
@@ -269,7 +269,7 @@ class EngineClient(Generic[StateT]):
         follower, pause = self._follower(run, granularity, patience), partial(_pause, patience)
         while not follower.is_over:
             read = partial(self.store.events, run.thread_id, run.run_id, follower.position)
-            batch = insist(partial(read, timeout_s=patience.left_s()), pause)
+            batch = insist(partial(read, timeout_s=patience.wait_s(follower)), pause)
             patience.renew()
             for chunk in follower.feed(batch):
                 yield insist(partial(self._with_state, chunk), pause)
@@ -282,10 +282,11 @@ class EngineClient(Generic[StateT]):
         follower, pause = self._follower(run, granularity, patience), partial(_pause, patience)
         while not follower.is_over:
             read = partial(self.store.aevents, run.thread_id, run.run_id, follower.position)
-            batch = await ainsist(partial(read, timeout_s=patience.left_s()), partial(_apause, patience))
+            batch = await ainsist(partial(read, timeout_s=patience.wait_s(follower)), partial(_apause, patience))
             patience.renew()
             for chunk in await self._call(list, follower.feed(batch)):
-                yield await self._call(insist, partial(self._with_state, chunk), pause)
+                is_state = chunk.event is StreamEvent.STATE
+                yield await self._call(insist, partial(self._with_state, chunk), pause) if is_state else chunk
 
     def _with_state(self, chunk: StreamChunk) -> StreamChunk:
         if chunk.event is StreamEvent.STATE:
@@ -373,6 +374,11 @@ class _Patience:
             name = f"Run {run.run_id!r} on thread {run.thread_id!r}" if run else "The run"
             raise TimeoutError(f"{name} has not ended in time; it goes on.")
         return min(left_s, POLL_S)
+
+    def wait_s(self, follower: Follower) -> float:
+        """How long the next read of a follower may take."""
+        left_s = self.left_s()
+        return left_s if follower.may_wait else 0.0
 
     def is_left(self) -> bool:
         """Whether the store may be away for longer."""

@@ -7,11 +7,13 @@ from tenxgraph.core.graph.ports import SubmittedRun
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
-from tenxgraph.engine.chunks import just_before, order, read_chunks
-from tenxgraph.store.base import StoredEvents
+from tenxgraph.engine.chunks import just_before, order, read_chunks, run_end
+from tenxgraph.store.base import RunView, StoredEvents
 from tenxgraph.utils.constants import ResponseGranularity
 
-_LOW = frozenset({StreamEvent.MESSAGE, StreamEvent.TOKEN, StreamEvent.ERROR, StreamEvent.RUN_END})
+_LOW = frozenset(
+    {StreamEvent.MESSAGE, StreamEvent.TOKEN, StreamEvent.ATTEMPT_DISCARDED, StreamEvent.ERROR, StreamEvent.RUN_END}
+)
 _PARTS = {
     ResponseGranularity.LOW: _LOW,
     ResponseGranularity.PARTIAL: frozenset(StreamEvent) - {StreamEvent.STATE},
@@ -25,16 +27,21 @@ class Follower:
 
     Attributes:
         position: Store id behind which to read next.
+        view: The run as the store has it.
         is_over: The run ended, or waits.
+        may_wait: Whether the next read may wait for events; at first what is there will do.
     """
 
     run: SubmittedRun
     granularity: str
     state_type: type[AgentState]
-    status: Callable[[], RunStatus]
+    view: Callable[[], RunView]
     position: str = ""
     is_over: bool = False
+    may_wait: bool = False
     _seen: tuple[int, int, int] = (-1, 0, 0)
+    _has_read_end: bool = False
+    _settled: RunView | None = None
 
     def __post_init__(self) -> None:
         self._seen = order(self.run.after)
@@ -42,19 +49,23 @@ class Follower:
 
     def feed(self, batch: Sequence[StoredEvents]) -> Iterator[StreamChunk]:
         """Yield what is new and of the granularity."""
+        if batch:
+            self._settled = None
         for stored in batch:
             chunks = read_chunks(
                 stored, thread_id=self.run.thread_id, run_id=self.run.run_id, state_type=self.state_type
             )
             for chunk in chunks:
+                self._has_read_end = chunk.event is StreamEvent.RUN_END
                 if order(chunk.id) > self._seen:
                     self._seen = order(chunk.id)
                     yield from self._take(chunk)
                     if self.is_over:
                         return
             self.position = stored.id
+        self.may_wait = True
         if not batch:
-            self._end_without_event()
+            yield from self._look()
 
     def _take(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
         if chunk.event is StreamEvent.RUN_END:
@@ -66,8 +77,17 @@ class Follower:
 
     def _is_last(self, status: RunStatus) -> bool:
         # A run that waited may have been resumed since: then its stream goes on.
-        return status.is_terminal or self.status() is RunStatus.WAITING
+        return status.is_terminal or self.view().status is RunStatus.WAITING
 
-    def _end_without_event(self) -> None:
-        """The end was trimmed from the stream, or seen by an earlier follower."""
-        self.is_over = self.status().is_settled
+    def _look(self) -> Iterator[StreamChunk]:
+        """Nothing came: perhaps the run ended, and its end was seen by an earlier follower, or is kept no more."""
+        if self._settled is None:
+            run = self.view()
+            if run.status.is_settled:  # what it did between the last read and this look is read first
+                self._settled, self.may_wait = run, False
+            return
+        self.is_over = True
+        end = run_end(self._settled)
+        if not self._has_read_end and order(end.id) > self._seen:
+            self._seen = order(end.id)
+            yield end

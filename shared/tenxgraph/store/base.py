@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from tenxgraph.core.exceptions import StorageError
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import Patch, StateImage, Version
 
@@ -373,6 +374,20 @@ class Settled:
     dispatch: tuple[Dispatch, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """Events that a living attempt tells of before it ends.
+
+    Attributes:
+        number: From 1, one more with each emission of the attempt: a repeat under it appends nothing.
+    """
+
+    ref: TaskRef
+    token: str
+    number: int
+    events: bytes
+
+
 class ReservationOutcome(StrEnum):
     """How an effect stands for who wants to make it."""
 
@@ -584,8 +599,12 @@ class Store(Protocol):
         """End an attempt that its worker gives up in order: no death, and the next attempt is ready at once."""
         ...
 
-    def emit(self, ref: TaskRef, token: str, events: bytes) -> bool:
-        """Append events of a living attempt; False when it was fenced."""
+    def emit(self, emissions: Sequence[Emission]) -> Sequence[bool | StorageError]:
+        """Append events of living attempts, in one trip.
+
+        Returns:
+            For each emission: False when its attempt was fenced, or the error that concerns it alone.
+        """
         ...
 
     def reserve(

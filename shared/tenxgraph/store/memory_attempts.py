@@ -1,5 +1,8 @@
 """The way of a task's attempt in memory."""
 
+from collections.abc import Sequence
+
+from tenxgraph.core.exceptions import StorageError
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import StateImage, Version
 from tenxgraph.store.base import (
@@ -8,6 +11,7 @@ from tenxgraph.store.base import (
     Advanced,
     Claim,
     Committed,
+    Emission,
     Refusal,
     Renewal,
     Settled,
@@ -51,7 +55,7 @@ class MemoryAttempts(MemoryBase):
                 self._tell(ref.run_id)
                 return Refusal("taken or given up")
             task.status, task.token, task.worker, task.until_ms = TaskStatus.CLAIMED, nonce, worker, now_ms + lease_ms
-            task.first_started_ms, task.leaving = task.first_started_ms or now_ms, False
+            task.first_started_ms, task.leaving, task.emitted = task.first_started_ms or now_ms, False, 0
             run.started_ms = run.started_ms or now_ms
             if run.status is RunStatus.QUEUED:
                 run.status = RunStatus.RUNNING
@@ -192,12 +196,17 @@ class MemoryAttempts(MemoryBase):
         thread.try_again(run, task, now_ms)
         self._tell(run.new.run_id)
 
-    def emit(self, ref: TaskRef, token: str, events: bytes) -> bool:
+    def emit(self, emissions: Sequence[Emission]) -> Sequence[bool | StorageError]:
         """See :meth:`Store.emit`."""
+        return [self._emit(told) for told in emissions]
+
+    def _emit(self, told: Emission) -> bool:
         with self._changed:
-            mine = self._mine(ref, token)
+            mine = self._mine(told.ref, told.token)
             if mine is None or mine[2].status is not TaskStatus.CLAIMED:
                 return False
-            mine[0].add_events(mine[1], self._clock(), events)
-            self._tell(ref.run_id)
+            if told.number > mine[2].emitted:
+                mine[2].emitted = told.number
+                mine[0].add_events(mine[1], self._clock(), told.events)
+                self._tell(told.ref.run_id)
             return True

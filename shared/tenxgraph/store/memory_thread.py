@@ -47,6 +47,7 @@ class Task:
     first_started_ms: int = 0
     error: bytes = b""
     leaving: bool = False
+    emitted: int = 0
 
     def queue(self, now_ms: int, *, attempt: int | None = None) -> None:
         """Make the task ready for a worker."""

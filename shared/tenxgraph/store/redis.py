@@ -13,6 +13,7 @@ import redis.asyncio.retry
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
+from tenxgraph.core.exceptions import StorageError
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import Patch, StateImage, Version
 from tenxgraph.settings import Settings
@@ -26,6 +27,7 @@ from tenxgraph.store.base import (
     Claim,
     Committed,
     DueThread,
+    Emission,
     InputKind,
     NewRun,
     Overdue,
@@ -241,9 +243,13 @@ class RedisStore:
         self._held.drop(token)
         return Settled(bool(accepted), replies.dispatches(ref.thread_id, ready[0]) if ready else ())
 
-    def emit(self, ref: TaskRef, token: str, events: bytes) -> bool:
+    def emit(self, emissions: Sequence[Emission]) -> Sequence[bool | StorageError]:
         """See :meth:`Store.emit`."""
-        return bool(self._run(self._on(ref.thread_id, "emit", *_ref_args(ref), token, events)))
+        found = self._scripts.run_each(*map(self._emission, emissions))
+        return [reply if isinstance(reply, StorageError) else bool(reply) for reply in found]
+
+    def _emission(self, told: Emission) -> Command:
+        return self._on(told.ref.thread_id, "emit", *_ref_args(told.ref), told.token, told.number, told.events)
 
     # -- effects
 

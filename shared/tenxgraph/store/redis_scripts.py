@@ -56,9 +56,15 @@ def storage_errors(place: str) -> Generator[None, None, None]:
     try:
         yield
     except RedisError as error:
-        advice = next(text for kind, text in _ADVICE if isinstance(error, kind))
-        message = f"The store at {place} {advice} ({type(error).__name__}: {error})."
-        raise StorageError(message, context={"store": place}) from error
+        raise storage_error(place, error) from error
+
+
+def storage_error(place: str, error: RedisError) -> StorageError:
+    """Return what an error of redis-py means, with what to do next."""
+    advice = next(text for kind, text in _ADVICE if isinstance(error, kind))
+    made = StorageError(f"The store at {place} {advice} ({type(error).__name__}: {error}).", context={"store": place})
+    made.__cause__ = error
+    return made
 
 
 class Scripts:
@@ -92,6 +98,18 @@ class Scripts:
         Raises:
             StorageError: The server is away or refuses; what was asked may have happened.
         """
+        replies = self.run_each(*commands)
+        for reply in replies:
+            if isinstance(reply, StorageError):
+                raise reply
+        return replies
+
+    def run_each(self, *commands: Command) -> list[Any]:
+        """Send commands in one trip and return for each its reply, or the StorageError that it met alone.
+
+        Raises:
+            StorageError: The server is away; what was asked may have happened.
+        """
         with storage_errors(self.place):
             replies = self._send(commands)
             missing = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
@@ -100,10 +118,7 @@ class Scripts:
                 self._load(again)
                 for at, reply in zip(missing, self._send(again), strict=True):
                     replies[at] = reply
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    raise reply
-        return replies
+        return [storage_error(self.place, reply) if isinstance(reply, RedisError) else reply for reply in replies]
 
     def _send(self, commands: Sequence[Command]) -> list[Any]:
         if len(commands) == 1:

@@ -209,7 +209,7 @@ class StoreMachine(StoreStory):
         assert renewal.alive is lives
         held.until_ms = until_ms if lives else held.until_ms
         assert not lives or (renewal.stop != "") is (self.view(claim.ref.run_id).status is RunStatus.STOPPING)
-        assert self.store.emit(claim.ref, claim.token, b"told") is lives
+        assert self.moves.tell(claim, b"told") is lives
 
     @rule(attempt=_any, repeat=_repeat)
     @only_with("attempts")

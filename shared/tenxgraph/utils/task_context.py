@@ -21,7 +21,7 @@ class TaskContext:
 
     Attributes:
         answers: Interrupt id → JSON of its answer.
-        emit: Appends JSON lines to the run's events; False when the attempt was fenced.
+        emit: Takes a JSON line for the run's events.
         idempotency_key: The same in every attempt at the task, and in the runs that continue it.
         journal: Keeps effects from being made again.
         interrupts: How many ``interrupt()`` calls were made in this attempt, or by this tool call.
@@ -38,7 +38,7 @@ class TaskContext:
     attempt: int
     node: str
     answers: Mapping[str, bytes]
-    emit: Callable[[bytes], bool]
+    emit: Callable[[bytes], None]
     idempotency_key: str
     journal: Journal
     interrupts: int = 0

@@ -2,7 +2,7 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tenxgraph.core.exceptions import StorageError
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.store.base import (
     Admission,
@@ -18,6 +19,7 @@ from tenxgraph.store.base import (
     Claim,
     Committed,
     DueThread,
+    Emission,
     NewRun,
     Recovery,
     RecoveryRules,
@@ -138,6 +140,15 @@ class ForgetsSettlements(MemoryStore):
         if mine is None or mine[2].status is not TaskStatus.CLAIMED:
             return Settled(accepted=False)
         return super().settle(ref, token, settlement)
+
+
+class ForgetsEmissions(MemoryStore):
+    def emit(self, emissions: Sequence[Emission]) -> Sequence[bool | StorageError]:
+        for told in emissions:
+            found = self._task(told.ref)
+            if not isinstance(found, Refusal):
+                found[2].emitted = 0
+        return super().emit(emissions)
 
 
 class ForgetsResumes(MemoryStore):
@@ -296,6 +307,7 @@ MUTANTS = (
     Mutant(ForgetsCommits, ("test_a_repeated_commit_is_answered_the_same",)),
     Mutant(ForgetsAdvances, ("test_a_repeated_advance_is_answered_the_same_and_writes_once",)),
     Mutant(ForgetsSettlements, ("test_a_repeated_settlement_is_answered_the_same_and_counts_once",)),
+    Mutant(ForgetsEmissions, ("test_an_emission_whose_reply_was_lost_is_there_once",)),
     Mutant(
         ForgetsResumes,
         ("test_a_repeated_resume_is_answered_the_same", "test_a_repeated_answer_is_answered_the_same"),

@@ -171,7 +171,7 @@ local function new_plan(id, move_name)
   for _, attribute in ipairs({ 'node', 'queue', 'priority', 'body' }) do
     task[attribute] = run[move_name .. ':' .. attribute]
   end
-  for _, attribute in ipairs({ 'token', 'worker', 'until', 'deaths', 'given_back', 'first', 'error', 'leaving' }) do
+  for _, attribute in ipairs({ 'token', 'worker', 'until', 'deaths', 'given_back', 'first', 'error', 'leaving', 'emitted' }) do
     task[attribute] = ''
   end
   task.attempt = 1

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import Version
-from tenxgraph.store.base import Claim, Refusal, Renewal, TaskRef, TaskStatus
+from tenxgraph.store.base import Claim, Emission, Refusal, Renewal, TaskRef, TaskStatus
 from tenxgraph.testing.contract.harness import LONG_MS, SHORT_MS, StoreMoves, at_once, node_specs, plan_spec
 
 
@@ -125,8 +125,31 @@ class ClaimContract(StoreMoves):
 
     def test_a_living_attempt_emits(self) -> None:
         (claim,) = self.begin_and_claim("a")
-        assert self.store.emit(claim.ref, claim.token, b'{"event":"token"}')
+        assert self.tell(claim, b'{"event":"token"}')
         assert self.bodies() == [b'{"event":"token"}']
+
+    def test_an_emission_whose_reply_was_lost_is_there_once(self) -> None:
+        (claim,) = self.begin_and_claim("a")
+        for number, body in ((1, b"first"), (1, b"first"), (2, b"second"), (1, b"first"), (2, b"second")):
+            assert self.tell(claim, body, number)
+        assert self.bodies() == [b"first", b"second"]
+
+    def test_each_attempt_counts_its_own_emissions(self) -> None:
+        (claim,) = self.begin_and_claim("a")
+        self.tell(claim, b"of the first", 7)
+        self.store.hand_back(claim.ref, claim.token)
+        again = self.claim(replace(claim.ref, attempt=2))
+        assert not self.tell(claim, b"late", 8)
+        assert self.tell(again, b"of the second", 1)
+        assert [body for body in self.bodies() if b"discarded" not in body] == [b"of the first", b"of the second"]
+
+    def test_attempts_emit_in_one_trip_and_each_has_its_own_answer(self) -> None:
+        first, second = self.begin_and_claim("a", "b")
+        self.commit(first)
+        (other,) = self.begin_and_claim("a", thread_id="t2", run_id="r2")
+        told = [Emission(claim.ref, claim.token, 1, claim.ref.task.encode()) for claim in (first, second, other)]
+        assert list(self.store.emit(told)) == [False, True, True]
+        assert (self.bodies(), self.bodies("r2", "t2")) == ([b"1"], [b"0"])
 
     def test_an_attempt_that_is_over_emits_nothing(self) -> None:
         fenced = self.expire_one()
@@ -134,7 +157,7 @@ class ClaimContract(StoreMoves):
         self.commit(first)
         self.retry_later(second)
         for claim in (fenced, first, second):
-            assert not self.store.emit(claim.ref, claim.token, b"late")
+            assert not self.tell(claim, b"late")
         assert b"late" not in self.bodies() + self.bodies("r2", "t2")
 
     def expire_one(self, *nodes: str) -> Claim:

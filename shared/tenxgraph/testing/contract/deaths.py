@@ -37,7 +37,7 @@ class DeathContract(StoreMoves):
         (message,) = self.begin("a")
         writes: list[Callable[[Claim], object]] = [
             *(self.commit, self.fail, self.advance),
-            lambda claim: self.store.emit(claim.ref, claim.token, b"late"),
+            lambda claim: self.tell(claim, b"late"),
             lambda claim: self.store.hand_back(claim.ref, claim.token),
         ]
         for attempt, write in enumerate(writes, 1):
@@ -192,7 +192,7 @@ class HandBackContract(StoreMoves):
         assert not self.commit(claim).accepted
         assert not self.fail(claim).accepted
         assert not self.store.renew(claim.ref, claim.token, lease_ms=LONG_MS).alive
-        assert not self.store.emit(claim.ref, claim.token, b"late")
+        assert not self.tell(claim, b"late")
         assert self.bodies() == [b'{"event":"attempt_discarded","task":"0","attempt":1}']
 
     def test_handing_back_counts_as_no_death_however_often(self) -> None:

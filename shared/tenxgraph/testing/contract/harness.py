@@ -18,6 +18,7 @@ from tenxgraph.store.base import (
     Committed,
     Dispatch,
     DueThread,
+    Emission,
     InputKind,
     Interrupt,
     NewRun,
@@ -321,6 +322,12 @@ class StoreMoves:
     def task_statuses(self, run_id: str = "r1") -> dict[str, TaskStatus]:
         """Return where the tasks of a run stand."""
         return {view.task: view.status for view in self.store.tasks(run_id)}
+
+    def tell(self, claim: Claim, events: bytes, number: int = 1) -> bool:
+        """Emit events of an attempt."""
+        (accepted,) = self.store.emit([Emission(claim.ref, claim.token, number, events)])
+        assert isinstance(accepted, bool)
+        return accepted
 
     def bodies(self, run_id: str = "r1", thread_id: str = "t1") -> list[bytes]:
         """Return what was appended to a run's events."""

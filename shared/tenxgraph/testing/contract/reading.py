@@ -178,8 +178,8 @@ class EventContract(StoreMoves):
     def emit(self, *bodies: bytes) -> None:
         """Start a run and let its start task tell something."""
         claim = self.start()
-        for body in bodies:
-            self.store.emit(claim.ref, claim.token, body)
+        for number, body in enumerate(bodies, 1):
+            self.tell(claim, body, number)
 
     def test_events_are_read_in_the_order_of_their_writing(self) -> None:
         before_ms = self.store.now_ms()
@@ -226,7 +226,7 @@ class EventContract(StoreMoves):
 
         follower = threading.Thread(target=follow)
         follower.start()
-        self.store.emit(claim.ref, claim.token, b"woken")
+        self.tell(claim, b"woken")
         follower.join(5)
         assert found == [b"woken"]
 
@@ -236,7 +236,7 @@ class EventContract(StoreMoves):
         async def follow_and_emit() -> list[bytes]:
             follower = asyncio.create_task(self.store.aevents("t1", "r1", "", timeout_s=10))
             await asyncio.sleep(0)
-            await asyncio.to_thread(self.store.emit, claim.ref, claim.token, b"woken")
+            await asyncio.to_thread(self.tell, claim, b"woken")
             return [stored.body for stored in await asyncio.wait_for(follower, 5)]
 
         assert asyncio.run(follow_and_emit()) == [b"woken"]
@@ -344,7 +344,7 @@ class DeleteContract(StoreMoves):
         assert not self.commit(claim, events=b"late").accepted
         assert not self.advance(claim, "b").accepted
         assert not self.fail(claim).accepted
-        assert not self.store.emit(claim.ref, claim.token, b"late")
+        assert not self.tell(claim, b"late")
         assert not self.store.renew(claim.ref, claim.token, lease_ms=LONG_MS).alive
         assert not self.store.give_back(message.ref, reason="x", pause_ms=1)
         assert isinstance(self.try_claim(message), Refusal)

@@ -252,8 +252,8 @@ class DueContract(StoreMoves):
 
     def test_threads_are_due_oldest_first_and_no_more_than_asked_for(self) -> None:
         for number in (3, 1, 2):
-            self.admit(f"r{number}", f"t{number}", delay_ms=number * 20)
-        self.harness.sleep_ms(80)
+            self.admit(f"r{number}", f"t{number}", delay_ms=number * 100)
+        self.harness.sleep_ms(400)
         assert [due.thread_id for due in self.store.due(10)] == ["t1", "t2", "t3"]
         assert [due.thread_id for due in self.store.due(2)] == ["t1", "t2"]
 

@@ -195,7 +195,7 @@ class AdvanceContract(StoreMoves):
         self.finish(claim)
         before = self.bodies()
         assert not self.advance(claim, "b").accepted
-        assert not self.store.emit(claim.ref, claim.token, b"late")
+        assert not self.tell(claim, b"late")
         assert not self.fail(claim).accepted
         assert isinstance(self.try_claim(claim.ref), Refusal)
         assert (self.status(), self.bodies()) == (RunStatus.COMPLETED, before)

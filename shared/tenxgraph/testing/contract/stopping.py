@@ -184,7 +184,7 @@ class CancelContract(StoreMoves):
         assert not self.fail(second).accepted
         assert not self.ask(second, "i1").accepted
         assert not self.advance(second, "d").accepted
-        assert not self.store.emit(second.ref, second.token, b"late")
+        assert not self.tell(second, b"late")
         assert not self.store.renew(second.ref, second.token, lease_ms=LONG_MS).alive
         assert not self.store.give_back(messages[2].ref, reason="x", pause_ms=1)
         assert isinstance(self.try_claim(messages[2], events=b"late"), Refusal)
