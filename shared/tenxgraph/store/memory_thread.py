@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.core.state.image import StateImage, Version, apply
+from tenxgraph.core.state.image import ItemLog, StateImage, Version, apply
 from tenxgraph.store.base import (
     PLAN,
     Advance,
@@ -351,6 +351,17 @@ class Thread:
         self._go_on(run, advance, now_ms)
         self.checkpoints.append(Checkpoint(version, run.new.run_id, advance.step, run.status, advance.meta, now_ms))
 
+    def return_to(self, number: int, nonce: str, run: Run, status: RunStatus, meta: bytes, now_ms: int) -> None:
+        """Write the next version with all that the thread held at an older one."""
+        version, old, new = Version(self.version.number + 1, nonce), self.images[number], self.images[-1]
+        lists = {
+            name: log if _same_place(log, new.lists.get(name)) else ItemLog(list(log), version.number)
+            for name, log in old.lists.items()
+        }
+        self.images.append(StateImage(version, old.values, lists))
+        self.changed_ms = now_ms
+        self.checkpoints.append(Checkpoint(version, run.new.run_id, run.step, status, meta, now_ms))
+
     def _go_on(self, run: Run, advance: Advance, now_ms: int) -> None:
         if advance.status is RunStatus.FAILED:
             self.end(run, RunStatus.FAILED, now_ms, advance.error)
@@ -374,3 +385,7 @@ class Thread:
             task.queue(now_ms, attempt=task.attempt + 1)
         else:
             task.status = TaskStatus.WAITING
+
+
+def _same_place(old: ItemLog, new: ItemLog | None) -> bool:
+    return new is not None and (old.gen, old.length) == (new.gen, new.length)

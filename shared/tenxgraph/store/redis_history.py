@@ -15,7 +15,7 @@ from tenxgraph.store.redis_scripts import Command, Scripts
 _BATCH = 500
 """Items of a list, or checkpoints, in one reply."""
 
-_VALUE, _LIST = b"v:", b"l:"
+_VALUE, _GONE, _LIST = b"v:", b"x:", b"l:"
 
 Entry = tuple[bytes, replies.Fields]
 
@@ -62,6 +62,8 @@ class History:
         last: Entry = (b"", {})
         for last in self._entries_up_to(base, number):
             values.update(_named(last[1], _VALUE))
+            for name, _ in _named(last[1], _GONE):
+                values.pop(name, None)
         if last[0] != b"%d-0" % number:
             raise KeyError(f"{base} at version {number}")
         lists = {name: self._list_at(base, name, raw) for name, raw in _named(last[1], _LIST)}

@@ -24,6 +24,9 @@ Command = tuple[Any, ...]
 """A command and its arguments, as ``execute_command`` takes them."""
 
 _PRELUDE = ("_record", "_thread", "_claim")
+_MORE: dict[str, tuple[str, ...]] = {}
+"""What some scripts need besides."""
+
 _OUTSIDE = frozenset({"watch", "due", "settle_due", "register_run", "release_run", "list_thread", "read_hashes"})
 
 _ADVICE: tuple[tuple[type[RedisError], str], ...] = (
@@ -39,7 +42,7 @@ _ADVICE: tuple[tuple[type[RedisError], str], ...] = (
 @cache
 def _source(name: str) -> str:
     folder = files("tenxgraph.store") / "lua"
-    parts = (name,) if name in _OUTSIDE else (*_PRELUDE, name)
+    parts = (name,) if name in _OUTSIDE else (*_PRELUDE, *_MORE.get(name, ()), name)
     return "\n".join((folder / f"{part}.lua").read_text() for part in parts)
 
 

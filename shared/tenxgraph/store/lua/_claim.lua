@@ -49,13 +49,14 @@ local function lists_beyond(lists)
   return flat
 end
 
+-- From before a return no change leads to now, for fields may have gone.
 -- {number, nonce}, and unless the caller has just that: {…, 1 if on top of what it has, values, lists}.
 local function image_reply(known)
   local number, nonce = thread.version, thread.nonce
   if num(number) == num(known.number) and nonce == known.nonce then
     return { number, nonce }
   end
-  local on_top = was_written(known.number, known.nonce)
+  local on_top = num(known.number) >= num(thread.returned) and was_written(known.number, known.nonce)
   return {
     number, nonce, on_top and 1 or 0,
     on_top and values_since(num(known.number)) or redis.call('HGETALL', key('state')),

@@ -74,6 +74,12 @@ local function all_of(record)
   return own.seen
 end
 
+-- Takes a field away, also where '' would be a payload.
+local function remove(record, field)
+  local own = rawget(record, OWN)
+  own.seen[field], own.changed[field] = '', 'gone'
+end
+
 local function clear(record)
   local own = rawget(record, OWN)
   own.seen, own.changed, own.complete, own.cleared = {}, {}, true, true
@@ -113,8 +119,8 @@ local function save_record(own)
   end
   own.key = own.target or own.key
   local set, gone = {}, {}
-  for field in pairs(own.changed) do
-    if own.seen[field] ~= '' or own.has_payloads then
+  for field, how in pairs(own.changed) do
+    if own.seen[field] ~= '' or (own.has_payloads and how ~= 'gone') then
       set[#set + 1], set[#set + 2] = field, own.seen[field]
     elseif not own.cleared then
       gone[#gone + 1] = field

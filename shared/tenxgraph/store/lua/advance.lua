@@ -37,7 +37,8 @@ end
 local function write_list()
   local field, mode, count = take(), take(), num(take())
   if mode == 'rewrite' or lists[field] == '' then
-    lists[field] = mode == 'rewrite' and number or '0'
+    -- After a return the list may have been there before, in generation 0.
+    lists[field] = (mode == 'rewrite' or thread.returned ~= '') and number or '0'
     write('set', 'SADD', key('generations'), field .. ':' .. lists[field])
   end
   local path = key('list:' .. field, lists[field])

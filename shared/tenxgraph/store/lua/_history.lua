@@ -1,0 +1,101 @@
+-- Prelude of scripts that go back: a new version with the values and lists of an old one. Memory: Thread.return_to.
+-- Keeps  5; 11 but for lists that differ, which the server copies once: what older versions point at stays as it is.
+
+local BATCH = 100
+
+-- Values at a version of the fields that are asked for; those that were not there are missing.
+local function values_at(number, names)
+  local found, wanted, left, last = {}, {}, #names, text(num(number)) .. '-0'
+  for _, name in ipairs(names) do
+    wanted[name] = true
+  end
+  while left > 0 do
+    local entries = redis.call('XREVRANGE', key('checkpoints'), last, '-', 'COUNT', BATCH)
+    for _, entry in ipairs(entries) do
+      for i = 1, #entry[2], 2 do
+        local kind, name = entry[2][i]:match('^([vx]):(.*)$')
+        if kind and wanted[name] then
+          wanted[name], left = nil, left - 1
+          found[name] = kind == 'v' and entry[2][i + 1] or nil
+        end
+      end
+    end
+    if #entries < BATCH then
+      break
+    end
+    last = '(' .. entries[#entries][1]
+  end
+  return found
+end
+
+local function return_values(number, version, checkpoint)
+  local state, changed, names = open(key('state'), true), open(key('changed')), {}
+  for name, at in pairs(all_of(changed)) do
+    names[#names + 1] = num(at) > num(number) and name or nil
+  end
+  table.sort(names)
+  local old = values_at(number, names)
+  for _, name in ipairs(names) do
+    if old[name] then
+      state[name] = old[name]
+    else
+      remove(state, name)
+    end
+    changed[name] = version
+    checkpoint[#checkpoint + 1], checkpoint[#checkpoint + 2] = (old[name] and 'v:' or 'x:') .. name, old[name] or ''
+  end
+end
+
+-- List → {generation, length} at a version.
+local function lists_at(number)
+  local id, found = text(num(number)) .. '-0', {}
+  local entry = redis.call('XRANGE', key('checkpoints'), id, id)[1]
+  for i = 1, entry and #entry[2] or 0, 2 do
+    local name = entry[2][i]:match('^l:(.*)$')
+    if name then
+      found[name] = { entry[2][i + 1]:match('^(%d+):(%d+)$') }
+    end
+  end
+  return found
+end
+
+-- A new generation holds what the list held, since the old one goes on to be read by the versions between.
+local function copy_list(name, gen, length, version)
+  write('set', 'SADD', key('generations'), name .. ':' .. version)
+  if num(length) > 0 then
+    local path = key('list:' .. name, version)
+    write('list', 'COPY', key('list:' .. name, gen), path)
+    write('list', 'LTRIM', path, 0, num(length) - 1)
+  end
+end
+
+local function return_lists(number, version, checkpoint)
+  local lists, old, names = open(key('lists')), lists_at(number), {}
+  for name, gen in pairs(all_of(lists)) do
+    names[#names + 1] = gen ~= '' and not old[name] and name or nil
+  end
+  for _, name in ipairs(names) do
+    lists[name] = ''
+  end
+  for name, was in pairs(old) do
+    local gen, length = was[1], was[2]
+    if lists[name] ~= gen or redis.call('LLEN', key('list:' .. name, gen)) ~= num(length) then
+      copy_list(name, gen, length, version)
+      lists[name], gen = version, version
+    end
+    checkpoint[#checkpoint + 1], checkpoint[#checkpoint + 2] = 'l:' .. name, gen .. ':' .. length
+  end
+end
+
+-- Writes the next version of the thread with all that it held at an older one. Once in a script, and no advance beside
+-- it. Whoever has an image from before reads the state anew (returned).
+local function return_to(number, nonce, id, step, status, meta)
+  local version, held = text(num(thread.version) + 1), {}
+  return_values(number, version, held)
+  return_lists(number, version, held)
+  thread.version, thread.nonce, thread.changed_ms, thread.returned = version, nonce, now, version
+  write(
+    'stream', 'XADD', key('checkpoints'), version .. '-0', 'nonce', nonce, 'run', id, 'step', step,
+    'status', status, 'meta', meta, 'at', text(now), unpack(held)
+  )
+end
