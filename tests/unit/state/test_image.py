@@ -59,6 +59,24 @@ def test_the_index_reads_only_what_is_new() -> None:
     assert read == [b"a", b"b", b"c"]
 
 
+def test_views_that_grow_by_the_same_items_share_an_index() -> None:
+    read: list[bytes] = []
+
+    def key_of(item: bytes) -> bytes:
+        read.append(item)
+        return item
+
+    log = ItemLog([b"a"])
+    planned, longer, kept = log.append([b"b"]), log.append([b"b", b"c"]), log.append([b"b"])
+    assert all(grown.contains(b"b", key_of) for grown in (planned, longer, kept))
+    assert (list(planned), list(longer), list(kept), read) == (
+        [b"a", b"b"],
+        [b"a", b"b", b"c"],
+        [b"a", b"b"],
+        [b"a", b"b", b"c"],
+    )
+
+
 def test_another_key_makes_another_index() -> None:
     log = ItemLog([b"Aa"])
     assert log.contains(b"Aa", own_key)

@@ -45,11 +45,12 @@ class _Storage:
         self.markers: list[Undecoded] = []
 
     def extended_to(self, length: int, items: Sequence[bytes]) -> bool:
-        """Append unless another view was first to grow past ``length``."""
+        """Append, unless another view was first to grow past ``length`` and grew by other items."""
         with self.lock:
-            if len(self.items) != length:
+            there = self.items[length : length + len(items)]
+            if there != list(items[: len(there)]):
                 return False
-            self.items.extend(items)
+            self.items.extend(items[len(there) :])
             return True
 
     def positions_by(self, key_of: KeyOf) -> dict[bytes, int]:
@@ -89,7 +90,7 @@ class ItemLog:  # noqa: PLW1641 - compared by its items, which are many
         return log
 
     def append(self, items: Sequence[bytes]) -> ItemLog:
-        """Return the log with the items behind it; costs what is new, unless another view has grown here already."""
+        """Return the log with the items behind it; costs what is new, unless another view has grown by others."""
         if not items:
             return self
         if self._storage.extended_to(self.length, items):
