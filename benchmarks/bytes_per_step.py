@@ -18,7 +18,7 @@ from uuid import uuid4
 import redis
 
 from benchmarks.crews import own_crew
-from benchmarks.graphs import talking
+from benchmarks.graphs import said, talking
 from tenxgraph.core.graph import CompiledGraph
 from tenxgraph.core.state import AgentState, Message
 from tenxgraph.settings import ENV_PREFIX
@@ -57,10 +57,6 @@ class Meter:
         self._client.close()
 
 
-def _said(number: int) -> Message:
-    return Message.text_message(f"message {number} of a long conversation", "assistant" if number % 2 else "user")
-
-
 def run(app: CompiledGraph[AgentState], thread_id: str, messages: list[Message], steps: int) -> None:
     """Run a number of steps on a thread, and wait for the end."""
     config = {"thread_id": thread_id, "recursion_limit": steps + 10, "steps": steps}
@@ -70,9 +66,9 @@ def run(app: CompiledGraph[AgentState], thread_id: str, messages: list[Message],
 def bytes_per_step(app: CompiledGraph[AgentState], meter: Meter, length: int) -> float:
     """Return what a step sends on a fresh thread that was given so many messages, in bytes."""
     thread_id = uuid4().hex
-    run(app, thread_id, [_said(number) for number in range(length)], 1)
+    run(app, thread_id, [said(number) for number in range(length)], 1)
     before, begin_s = meter.bytes_in(), time.monotonic()
-    run(app, thread_id, [_said(0)], STEPS)
+    run(app, thread_id, [said(0)], STEPS)
     took_s = time.monotonic() - begin_s
     return (meter.bytes_in() - before - meter.idle_bytes_s * took_s) / STEPS
 
@@ -82,7 +78,7 @@ def measure() -> tuple[float, ...]:
     with own_crew("benchmarks.graphs:talking", pool="solo") as crew:
         assert crew.redis_url is not None
         with closing(talking.compile(redis_url=crew.redis_url)) as app, closing(Meter(crew.redis_url)) as meter:
-            run(app, "first", [_said(0)], 1)
+            run(app, "first", [said(0)], 1)
             meter.rest()
             return tuple(min(bytes_per_step(app, meter, length) for _ in range(ROUNDS)) for length in LENGTHS)
 

@@ -1,7 +1,7 @@
 """What benchmarks of workers share: a crew on a store of its own, and what its processes hold in memory."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,13 +17,15 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @contextmanager
 def own_crew(*graphs: str, **options: Any) -> Iterator[Crew]:
-    """Run store, scheduler and workers, without Flower, in a folder that goes with them; options are `Crew`'s."""
-    with (
-        TemporaryDirectory() as folder,
-        EmbeddedServer(Path(folder)) as server,
-        Crew(graphs, folder=ROOT, redis_url=server.url, flower=False, **options) as crew,
-    ):
-        yield crew
+    """Run scheduler and workers, without Flower; options are `Crew`'s.
+
+    Without a ``redis_url`` there is a store too, in a folder that goes with them.
+    """
+    with ExitStack() as stack:
+        if "redis_url" not in options:
+            folder = stack.enter_context(TemporaryDirectory())
+            options["redis_url"] = stack.enter_context(EmbeddedServer(Path(folder))).url
+        yield stack.enter_context(Crew(graphs, folder=ROOT, flower=False, **options))
 
 
 def workers_of(crew: Crew) -> list[Member]:

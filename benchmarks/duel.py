@@ -93,6 +93,12 @@ def compare(
     return Row(what, unit, *medians, statistics.median(ratios), spread, limit, at_least)
 
 
+def alone(what: str, unit: str, ours: Sequence[float], judged: Sequence[float], limit: float | None) -> Row:
+    """Return the row of one side; ``judged`` is what the goal is about: ratios, or the figures themselves."""
+    spread = min(judged), max(judged)
+    return Row(what, unit, statistics.median(ours), None, statistics.median(judged), spread, limit)
+
+
 def tell(rows: Iterable[Row]) -> int:
     """Print each row as it comes; return 1 if a goal was missed, else 0."""
     print(HEAD, flush=True)

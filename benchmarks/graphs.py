@@ -33,6 +33,11 @@ def again(state: AgentState, config: dict[str, Any]) -> str:
     return "speak" if state.execution_meta.step < config["steps"] else END
 
 
+def said(number: int) -> Message:
+    """Return one of a conversation's messages, of some 200 bytes as JSON."""
+    return Message.text_message(f"message {number} of a long conversation", "assistant" if number % 2 else "user")
+
+
 def talk(app: CompiledGraph[AgentState], text: str = "Go", **config: Any) -> RunHandle[AgentState]:
     """Begin a run, on a fresh thread unless the config names one."""
     return app.submit({"messages": [Message.text_message(text)]}, {"recursion_limit": 60, **config})

@@ -1,6 +1,6 @@
 """What a step costs as its thread grows: a no-op node at 10 and at 10,000 messages, in process.
 
-Usage: python benchmarks/in_process_growth.py [steps]
+Usage: python -m benchmarks.in_process_growth [steps]
 
 Prints the median time of a step for both, in microseconds, and their ratio. Ends with status 1 if the longer thread's
 step takes more than twice as long.
@@ -12,8 +12,9 @@ import time
 from itertools import pairwise
 from typing import Any
 
+from benchmarks.graphs import said
 from tenxgraph.core.graph import CompiledGraph, StateGraph
-from tenxgraph.core.state import AgentState, Message
+from tenxgraph.core.state import AgentState
 
 LIMIT = 2.0
 ROUNDS = 5
@@ -36,15 +37,11 @@ def _looping(ticks: list[float]) -> CompiledGraph[Counting]:
     return graph.add_conditional_edges("no_op", again, ["no_op", "__end__"]).compile()
 
 
-def _said(number: int) -> Message:
-    return Message.text_message(f"message {number} of a long conversation", "assistant" if number % 2 else "user")
-
-
 def median_step_s(messages: int, steps: int) -> float:
     """Return the median time between two runs of the node, in seconds."""
     ticks: list[float] = []
     app = _looping(ticks)
-    given = {"messages": [_said(number) for number in range(messages)]}
+    given = {"messages": [said(number) for number in range(messages)]}
     app.invoke(given, {"thread_id": "T", "recursion_limit": steps + 10, "steps": steps})
     return statistics.median(after - before for before, after in pairwise(ticks[1:]))
 
