@@ -185,6 +185,7 @@ class AttemptRunner:
         return TaskContext(
             thread_id=ref.thread_id,
             run_id=ref.run_id,
+            origin=claim.run.origin,
             step=ref.step,
             task=ref.task,
             attempt=ref.attempt,

@@ -95,6 +95,19 @@ class EngineClient(Generic[StateT]):
 
     # -- submit
 
+    def check_may_wait(self) -> None:
+        """See :meth:`Executor.check_may_wait`. All async nodes share a loop: waiting on it would wait for itself."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if here is node_loop():
+            raise GraphError(
+                "A sync call inside an async node would block the loop that it waits for: "
+                "use await app.ainvoke(…) there.",
+                error_code="SYNC_ON_NODE_LOOP",
+            )
+
     def submit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
         """See :meth:`Executor.submit`."""
         call = read_call(self.runtime, input_data, config, recursion_limit=self._recursion_limit)
@@ -264,7 +277,7 @@ class EngineClient(Generic[StateT]):
 
     def follow(self, run: SubmittedRun, *, granularity: str, timeout_s: float | None) -> Iterator[StreamChunk]:
         """See :meth:`Executor.follow`."""
-        _refuse_on_node_loop()
+        self.check_may_wait()
         patience = _Patience(timeout_s, run)
         follower, pause = self._follower(run, granularity, patience), partial(_pause, patience)
         while not follower.is_over:
@@ -337,19 +350,6 @@ class EngineClient(Generic[StateT]):
 def _following(run_id: str, thread_id: str, after: str) -> SubmittedRun:
     """A run whose events count from behind an id of the store's; all of them when it is ""."""
     return SubmittedRun(run_id, thread_id, f"{after}.{_BEHIND_ALL}" if after else "")
-
-
-def _refuse_on_node_loop() -> None:
-    """All async nodes share this loop: waiting on it would wait for itself."""
-    try:
-        here = asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    if here is node_loop():
-        raise GraphError(
-            "A sync call inside an async node would block the loop that it waits for: use await app.ainvoke(…) there.",
-            error_code="SYNC_ON_NODE_LOOP",
-        )
 
 
 class _Patience:

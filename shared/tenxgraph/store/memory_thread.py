@@ -1,5 +1,6 @@
 """A thread in memory, and the moves of its runs: the rules that the Redis store keeps in Lua."""
 
+import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -319,8 +320,9 @@ class Thread:
 
     def discard(self, run: Run, task: Task, now_ms: int) -> None:
         """End a claimed attempt without its worker's word."""
-        event = f'{{"event":"attempt_discarded","task":"{task.spec.task}","attempt":{task.attempt}}}'
-        self.add_events(run, now_ms, event.encode())
+        node = json.dumps(task.spec.node, ensure_ascii=False)
+        where = f'"step":{run.step},"node":{node},"task":"{task.spec.task}","attempt":{task.attempt}'
+        self.add_events(run, now_ms, f'{{"event":"attempt_discarded",{where}}}'.encode())
         task.token = ""
 
     def try_again(self, run: Run, task: Task, now_ms: int) -> None:

@@ -20,6 +20,7 @@ class TaskContext:
     """One attempt at one task.
 
     Attributes:
+        origin: The run, or the one at the beginning of those that it continues.
         answers: Interrupt id → JSON of its answer.
         emit: Takes a JSON line for the run's events.
         idempotency_key: The same in every attempt at the task, and in the runs that continue it.
@@ -33,6 +34,7 @@ class TaskContext:
 
     thread_id: str
     run_id: str
+    origin: str
     step: int
     task: str
     attempt: int
@@ -48,10 +50,10 @@ class TaskContext:
     tool_journal: "ToolJournal | None" = None
 
     def next_interrupt_id(self) -> str:
-        """Name the next question of this task, or of this tool call: the same in every attempt."""
+        """Name the next question of this task, or of this tool call: the same in every attempt and continuation."""
         index, self.interrupts = self.interrupts, self.interrupts + 1
         place = self.node if self.tool_call_id is None else self.tool_call_id
-        return f"{self.run_id}:{self.step}.{self.task}:{place}:{index}"
+        return f"{self.origin}:{self.step}.{self.task}:{place}:{index}"
 
     def of_tool_call(self, call_id: str) -> "TaskContext":
         """Return the context of one tool call, which counts its own questions."""

@@ -104,6 +104,7 @@ class CompiledGraph(Generic[StateT]):
             InvalidInputError: The input or config is wrong; nothing was written.
         """
         granularity = checked_granularity(response_granularity)
+        self._executor.check_may_wait()
         return self.submit(input_data, config).result(response_granularity=granularity)
 
     async def ainvoke(
@@ -119,6 +120,7 @@ class CompiledGraph(Generic[StateT]):
     ) -> Iterator[StreamChunk]:
         """Run, and yield the events as they happen; the last is ``run_end``. See :meth:`RunHandle.stream`."""
         granularity = checked_granularity(response_granularity)
+        self._executor.check_may_wait()
         return self.submit(input_data, config).stream(response_granularity=granularity)
 
     async def astream(

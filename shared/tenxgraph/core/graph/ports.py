@@ -28,6 +28,10 @@ class SubmittedRun:
 class Executor(Protocol[StateT]):
     """Runs one compiled graph. Every call may come from any thread."""
 
+    def check_may_wait(self) -> None:
+        """Raise GraphError where a sync wait for a run would block the loop that the run needs."""
+        ...
+
     def submit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
         """Check the call and start, queue or resume a run.
 

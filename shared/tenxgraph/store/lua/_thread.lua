@@ -324,8 +324,8 @@ end
 
 -- Ends a claimed attempt without its worker's word, and lets the next one begin.
 local function discard(id, task)
-  local event = '{"event":"attempt_discarded","task":"%s","attempt":%s}'
-  add_events(id, event:format(task.name, task.attempt))
+  local event = '{"event":"attempt_discarded","step":%.0f,"node":%s,"task":"%s","attempt":%s}'
+  add_events(id, event:format(num(run_of(id).step), cjson.encode(task.node), task.name, task.attempt))
   task.token = ''
 end
 

@@ -193,7 +193,7 @@ class HandBackContract(StoreMoves):
         assert not self.fail(claim).accepted
         assert not self.store.renew(claim.ref, claim.token, lease_ms=LONG_MS).alive
         assert not self.tell(claim, b"late")
-        assert self.bodies() == [b'{"event":"attempt_discarded","task":"0","attempt":1}']
+        assert self.bodies() == [b'{"event":"attempt_discarded","step":1,"node":"a","task":"0","attempt":1}']
 
     def test_handing_back_counts_as_no_death_however_often(self) -> None:
         (message,) = self.begin("a")

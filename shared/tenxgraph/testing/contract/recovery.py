@@ -43,7 +43,7 @@ class LeaseContract(StoreMoves):
         (message,) = self.begin("a")
         self.claim(message, lease_ms=SHORT_MS)
         self.recover_after(SHORT_MS * 2)
-        assert self.bodies() == [b'{"event":"attempt_discarded","task":"0","attempt":1}']
+        assert self.bodies() == [b'{"event":"attempt_discarded","step":1,"node":"a","task":"0","attempt":1}']
 
     def test_a_lease_that_lasts_is_left_alone_and_looked_at_when_it_ends(self) -> None:
         (message,) = self.begin("a")
