@@ -148,9 +148,9 @@ class InProcessExecutor(EngineClient[StateT]):
 
     # -- people
 
-    def cancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+    def cancel_run(self, run_id: str, reason: str, user_id: str) -> RunStatus | None:
         """See :meth:`Executor.cancel_run`. Async nodes are cancelled; a sync node's thread runs out, fenced."""
-        status = super().cancel_run(run_id, reason)
+        status = super().cancel_run(run_id, reason, user_id)
         node_loop().call_soon_threadsafe(self._cancel_tasks, run_id)
         return status
 

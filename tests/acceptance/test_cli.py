@@ -95,7 +95,9 @@ def test_a_question_is_answered_from_the_command_line(cli: Cli) -> None:
     run_id, question = waiting["run_id"], waiting["interrupts"][0]["id"]
 
     assert cli("runs", "resume", run_id).code == 2
-    assert cli("runs", "resume", run_id, "yes", "--interrupt", question).code == 0
+    (asked,) = [row for row in cli("runs", "waiting", "--json").json if row["run_id"] == run_id]
+    assert asked["id"] == question
+    assert cli("runs", "resume", run_id, "--value", "yes", "--interrupt", question).code == 0
 
     wait_until(lambda: cli("runs", "show", run_id, "--json").json["status"] == "completed", "the run completes")
     assert "assistant: You said yes" in cli("threads", "show", "quiz").out
@@ -113,7 +115,9 @@ def test_waiting_ends_when_time_is_over_and_the_run_goes_on_until_it_is_stopped(
     assert "runs on worker-1" in cli("runs", "why", run_id).out
     assert cli("threads", "rm", "long").code == 1
     assert cli("runs", "stop", run_id, "--json").json["status"] == "stopping"
-    assert cli("runs", "cancel", run_id, "--reason", "enough").out == f"Run {run_id} is cancelled.\n"
+    stopping = ("--status", "stopping", "--limit", "9")
+    cancelled = cli("runs", "cancel", *stopping, "--reason", "enough").out
+    assert cancelled == f"Run {run_id} is cancelled.\n1 run.\n"
     assert cli("runs", "show", run_id, "--json").json["reason"] == "enough"
     assert cli("threads", "rm", "long").out == "Removed long.\n"
 

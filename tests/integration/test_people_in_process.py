@@ -1,11 +1,14 @@
 """People step in while graphs run in process: what they asked for holds across stops and continuations."""
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
 
-from tenxgraph.core.exceptions import NodeError
+from tenxgraph.core.exceptions import InvalidInputError, NodeError, RunCancelledError, ThreadOwnerError
 from tenxgraph.core.graph import CompiledGraph, RunStatus
+from tenxgraph.core.graph.ports import EndedRuns
 from tenxgraph.core.state import Message
 from tenxgraph.utils import interrupt
 from tests.graphs.tools import Log, graph
@@ -64,3 +67,75 @@ def test_a_sync_call_in_an_async_node_is_refused_before_a_run_was_made() -> None
         with pytest.raises(NodeError, match=r"use await app\.ainvoke"):
             graph(calls=calls).set_entry_point("calls").compile().invoke(HI)
         assert inner._executor.store.run("R") is None  # type: ignore[attr-defined]
+
+
+# -- who ends what
+
+
+def _asking() -> CompiledGraph[Log]:
+    def ask(state: Log) -> dict[str, Any]:
+        return {"log": [interrupt("sure?")]}
+
+    return graph(ask=ask).set_entry_point("ask").compile()
+
+
+def test_a_handle_of_another_user_is_refused_and_one_without_a_user_is_the_operators() -> None:
+    app = _asking()
+    run_id = app.invoke(HI, {"thread_id": "T", "user_id": "anna"})["run_id"]
+    with pytest.raises(ThreadOwnerError):
+        app.get_run(run_id, {"user_id": "eve"})
+    with pytest.raises(ThreadOwnerError):
+        app.get_run(run_id, {})
+    with pytest.raises(ThreadOwnerError):
+        app.stop({"thread_id": "T", "user_id": "eve"})
+    assert app.get_run(run_id).status() is RunStatus.WAITING
+    assert app.get_run(run_id, {"user_id": "anna"}).stop() is RunStatus.STOPPED
+
+
+@pytest.mark.parametrize(("config", "by"), [(None, "operator"), ({"user_id": "anna"}, "anna")])
+def test_a_cancelled_run_says_who_and_why_in_its_error_and_its_events(config: dict[str, str] | None, by: str) -> None:
+    app = _asking()
+    run_id = app.invoke(HI, {"thread_id": "T", "user_id": "anna"})["run_id"]
+    handle = app.get_run(run_id, config)
+    assert handle.cancel("too dear") is RunStatus.CANCELLED
+    with pytest.raises(RunCancelledError, match=f"was cancelled by {by}: too dear") as raised:
+        handle.result()
+    assert (raised.value.context["by"], raised.value.context["reason"]) == (by, "too dear")
+    *_, told, end = handle.stream()
+    assert (told.event, told.data["message"]) == ("error", f"cancelled by {by}: too dear")
+    assert (end.event, end.data["status"]) == ("run_end", "cancelled")
+
+
+def test_many_runs_are_ended_at_once_by_thread_status_and_user() -> None:
+    app = _asking()
+    waiting = [
+        app.invoke(HI, {"thread_id": f"T{number}", "user_id": "anna" if number % 2 else "ben"})["run_id"]
+        for number in range(6)
+    ]
+    app.invoke({"resume": "yes"}, {"thread_id": "T0", "user_id": "ben"})
+    delayed = app.submit(HI, {"thread_id": "T0", "user_id": "ben", "start_after_s": 600}).run_id
+    with pytest.raises(InvalidInputError, match="No unfinished run is 'completed'"):
+        app.stop_runs(status="completed")
+    assert app.stop_runs(thread_id="T1") == EndedRuns({waiting[1]: RunStatus.STOPPED}, more=False)
+    assert app.stop_runs(status="queued") == EndedRuns({delayed: RunStatus.STOPPED}, more=False)
+    assert set(app.cancel_runs("over", user_id="anna").statuses) == {waiting[3], waiting[5]}
+    ended = app.cancel_runs("over", status="waiting", limit=1)
+    assert (len(ended.statuses), ended.more) == (1, True)
+    assert app.cancel_runs("over").more is False
+    assert app.cancel_runs("over") == EndedRuns({}, more=False)
+
+
+def test_queued_runs_of_a_thread_are_ended_before_the_one_they_wait_for() -> None:
+    began = []
+
+    async def note(state: Log) -> None:
+        began.append(state.context[-1].text())
+        await asyncio.Event().wait()
+
+    app = graph(note=note).set_entry_point("note").compile()
+    handles = [app.submit({"messages": [Message.text_message(f"{n}")]}, T) for n in range(3)]
+    while not began:
+        threading.Event().wait(0.01)
+    assert set(app.cancel_runs("over", thread_id="T").statuses.values()) == {RunStatus.CANCELLED}
+    assert [handle.status() for handle in handles] == [RunStatus.CANCELLED] * 3
+    assert began == ["0"]

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from pydantic_core import to_json
@@ -17,13 +18,14 @@ from tenxgraph.core.exceptions import (
     ThreadBusyError,
     ThreadOwnerError,
 )
-from tenxgraph.core.graph.ports import SubmittedRun
+from tenxgraph.core.graph.ports import EndedRuns, SubmittedRun
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.graph.state_snapshot import StateSnapshot
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
 from tenxgraph.engine.answers import match_answers
 from tenxgraph.engine.call import Call, new_run, read_call, read_config
+from tenxgraph.engine.ending import RunFilter, cancel_run, unfinished_runs
 from tenxgraph.engine.follow import Follower
 from tenxgraph.engine.patience import ainsist, insist
 from tenxgraph.engine.results import build_result, raise_for
@@ -41,7 +43,7 @@ from tenxgraph.store.base import (
     ThreadView,
     WaitKind,
 )
-from tenxgraph.wire import Failure
+from tenxgraph.wire import RunConfig
 
 StateT = TypeVar("StateT", bound=AgentState)
 P = ParamSpec("P")
@@ -52,6 +54,9 @@ POLL_S = 5.0
 
 OUTAGE_S = 300.0
 """How long somebody who waits for a run puts up with a store that is away."""
+
+OPERATOR = "operator"
+"""Who cancels through a handle that names no user."""
 
 _BEHIND_ALL = 2**31
 
@@ -139,8 +144,8 @@ class EngineClient(Generic[StateT]):
         if refuse := _REFUSALS.get(outcome):
             raise refuse(call, admission.holder)
         if admission.holder:  # it was taken for an answer before: this is a repeat
-            return _following(admission.holder, config.thread_id, admission.after)
-        return SubmittedRun(config.run_id, config.thread_id)
+            return _following(admission.holder, config, admission.after)
+        return SubmittedRun(config.run_id, config.thread_id, user_id=config.user_id)
 
     # -- resume
 
@@ -172,7 +177,7 @@ class EngineClient(Generic[StateT]):
             return None
         if taken.digest != call.digest:
             raise _run_id_taken(call, call.config.thread_id)
-        return _following(taken.run_id, call.config.thread_id, taken.after)
+        return _following(taken.run_id, call.config, taken.after)
 
     def _answer_once(self, call: Call) -> SubmittedRun:
         assert call.resume is not None
@@ -203,7 +208,7 @@ class EngineClient(Generic[StateT]):
         if not resumed.accepted:
             raise _nothing_waits(call)
         self._dispatch(resumed.dispatch)
-        return _following(run.run_id, run.thread_id, resumed.after)
+        return _following(run.run_id, call.config, resumed.after)
 
     # -- look
 
@@ -216,13 +221,19 @@ class EngineClient(Generic[StateT]):
             )
         return run
 
-    def find(self, run_id: str) -> SubmittedRun:
+    def find(self, run_id: str, config: Mapping[str, Any] | None) -> SubmittedRun:
         """See :meth:`Executor.find`."""
-        return SubmittedRun(run_id, self._run(run_id).thread_id)
+        run = self._run(run_id)
+        if config is None:
+            return SubmittedRun(run_id, run.thread_id)
+        user_id = read_config(config, recursion_limit=self._recursion_limit).user_id
+        if user_id != run.user_id:
+            raise _other_owner(run.thread_id, user_id)
+        return SubmittedRun(run_id, run.thread_id, user_id=user_id)
 
-    async def afind(self, run_id: str) -> SubmittedRun:
+    async def afind(self, run_id: str, config: Mapping[str, Any] | None) -> SubmittedRun:
         """See :meth:`Executor.afind`."""
-        return await self._call(self.find, run_id)
+        return await self._call(self.find, run_id, config)
 
     def status(self, run_id: str) -> RunStatus:
         """See :meth:`Executor.status`."""
@@ -330,26 +341,36 @@ class EngineClient(Generic[StateT]):
         self._dispatch(answer.dispatch)
         return answer.status
 
-    def cancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+    def cancel_run(self, run_id: str, reason: str, user_id: str) -> RunStatus | None:
         """See :meth:`Executor.cancel_run`."""
-        failure = Failure("RunCancelledError", f"cancelled: {reason}", "RUN_CANCELLED")
-        thread_id = self._run(run_id).thread_id
-        answer = self.store.cancel(thread_id, run_id, reason=reason, error=failure.to_json(), events=b"")
+        answer = cancel_run(self.store, self._run(run_id), by=user_id or OPERATOR, reason=reason)
         self._dispatch(answer.dispatch)
         return answer.status
 
-    async def acancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+    async def acancel_run(self, run_id: str, reason: str, user_id: str) -> RunStatus | None:
         """See :meth:`Executor.acancel_run`."""
-        return await self._call(self.cancel_run, run_id, reason)
+        return await self._call(self.cancel_run, run_id, reason, user_id)
+
+    def end_runs(
+        self, thread_id: str | None, status: str | None, user_id: str | None, limit: int, cancel: str | None
+    ) -> EndedRuns:
+        """See :meth:`Executor.end_runs`."""
+        which = RunFilter(thread_id, self.runtime.name, status, user_id)
+        chosen = list(islice(unfinished_runs(self.store, which), limit + 1))
+        ended: dict[str, RunStatus] = {}
+        for run in chosen[:limit]:
+            end = self.stop_run(run.run_id) if cancel is None else self.cancel_run(run.run_id, cancel, "")
+            ended[run.run_id] = end or run.status
+        return EndedRuns(ended, more=len(chosen) > limit)
 
     def close(self) -> None:
         """See :meth:`Executor.close`."""
         self.store.close()
 
 
-def _following(run_id: str, thread_id: str, after: str) -> SubmittedRun:
+def _following(run_id: str, config: RunConfig, after: str) -> SubmittedRun:
     """A run whose events count from behind an id of the store's; all of them when it is ""."""
-    return SubmittedRun(run_id, thread_id, f"{after}.{_BEHIND_ALL}" if after else "")
+    return SubmittedRun(run_id, config.thread_id, f"{after}.{_BEHIND_ALL}" if after else "", config.user_id)
 
 
 class _Patience:

@@ -112,10 +112,10 @@ def raise_for(run: RunView, cause: BaseException | None) -> None:
 def _error(run: RunView) -> TenxGraphError:
     where = {"run_id": run.run_id, "thread_id": run.thread_id}
     if run.status is RunStatus.CANCELLED:
-        reason = run.reason or "no reason given"
-        return RunCancelledError(
-            f"Run {run.run_id!r} was cancelled: {reason}.", context={**where, "reason": run.reason}
-        )
+        by = Failure.from_json(run.error).context.get("by", "") if run.error else ""
+        said = f"{f' by {by}' if by else ''}: {run.reason or 'no reason given'}"
+        context = {**where, "reason": run.reason, "by": by}
+        return RunCancelledError(f"Run {run.run_id!r} was cancelled{said}.", context=context)
     if run.status is RunStatus.TIMED_OUT:
         return RunTimeoutError(
             f"Run {run.run_id!r} on thread {run.thread_id!r} took longer than its timeout_s: raise it in the config.",

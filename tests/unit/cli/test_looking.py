@@ -11,11 +11,13 @@ from tenxgraph import AgentState, StateGraph
 from tenxgraph.core.exceptions import InterruptConflictError, InvalidInputError, TenxGraphError, ThreadBusyError
 from tenxgraph.core.graph import CompiledGraph, RetryPolicy, RunStatus
 from tenxgraph.core.state import Message
+from tenxgraph.engine.ending import PAGE, RunFilter
 from tenxgraph.store.base import RunView
 from tenxgraph.store.memory import MemoryStore
 from tenxgraph.utils import interrupt
 from tenxgraph.wire import Checkpointed
 from tenxgraph_worker.cli import records
+from tenxgraph_worker.cli.ending import canceller, choose, questions
 from tenxgraph_worker.cli.lookup import current_version, find_run, find_thread, list_runs
 from tenxgraph_worker.cli.resuming import resume_run, retry_run
 from tenxgraph_worker.cli.why import explain
@@ -217,6 +219,54 @@ def test_why_a_run_is_between_two_attempts(store: MemoryStore, build: Build) -> 
     assert "Task 0 (fail), attempt 2, waits " in said
     assert "It failed with: node 'fail' failed: RuntimeError: it broke" in said
     handle.cancel()
+
+
+# -- many runs
+
+
+def test_what_waits_is_listed_a_line_a_question_or_pause(store: MemoryStore, build: Build) -> None:
+    asks, pauses = build(ask), build(hello, interrupt_before=["hello"])
+    asked = asks.invoke(HI, {"thread_id": "t1"})
+    paused = pauses.invoke(HI, {"thread_id": "t2"})
+    settle(build(fail), thread_id="t3")
+
+    rows = {row["run_id"]: row for row in questions(store, RunFilter(status="waiting"), 20)}
+
+    assert set(rows) == {asked["run_id"], paused["run_id"]}
+    assert rows[asked["run_id"]].items() >= {"node": "ask", "value": "Sure?", "wait": "question"}.items()
+    assert rows[asked["run_id"]]["id"] == asked["interrupts"][0]["id"]
+    assert rows[paused["run_id"]].items() >= {"node": "hello", "wait": "before", "graph": "hello"}.items()
+    assert len(questions(store, RunFilter(status="waiting"), 1)) == 1
+    assert [row["thread_id"] for row in questions(store, RunFilter(graph="ask", status="waiting"), 9)] == ["t1"]
+
+
+def test_runs_are_found_on_threads_beyond_the_first_page(store: MemoryStore, build: Build) -> None:
+    app = build(ask)
+    for number in range(PAGE + 2):
+        app.invoke(HI, {"thread_id": f"t{number}"})
+
+    chosen, more = choose(store, None, RunFilter(status="waiting"), 1000)
+
+    assert ({run.thread_id for run in chosen}, more) == ({f"t{number}" for number in range(PAGE + 2)}, False)
+    assert choose(store, None, RunFilter(status="waiting"), 5)[1] is True
+
+
+def test_to_end_runs_one_names_a_run_or_chooses_many(store: MemoryStore, build: Build) -> None:
+    run_id = build(ask).invoke(HI, {"thread_id": "t1"})["run_id"]
+    for named, which in ((None, RunFilter()), (run_id, RunFilter(status="waiting"))):
+        with pytest.raises(InvalidInputError, match="Name a run, or choose many"):
+            choose(store, named, which, 1)
+
+
+def test_a_cancel_from_the_command_line_says_so(store: MemoryStore, build: Build, monkeypatch: Any) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    run_id = build(ask).invoke(HI, {"thread_id": "t1"})["run_id"]
+    canceller("enough")(store, find_run(store, run_id))
+    shown = records.run_record(find_run(store, run_id), [])
+
+    assert (shown["status"], shown["reason"]) == ("cancelled", "enough")
+    assert shown["error"]["message"] == "cancelled by root (command line): enough"
+    assert "cancelled by root (command line): enough" in why(store, find_run(store, run_id))
 
 
 # -- resume without the graph

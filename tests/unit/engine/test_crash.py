@@ -95,7 +95,7 @@ def delete_thread(client: EngineClient[Any]) -> object:
 
 
 def _cancel(client: EngineClient[Any]) -> object:
-    return client.cancel_run("R0", "enough")
+    return client.cancel_run("R0", "enough", "")
 
 
 STORIES = [

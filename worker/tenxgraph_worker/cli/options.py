@@ -30,5 +30,11 @@ Concurrency = Annotated[
     int | None, typer.Option("--concurrency", "-c", min=1, help="Tasks at once in a worker.", show_default=False)
 ]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.", show_default=False)]
+RunIdOrMany = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]", help="Id of the run; or choose many by --thread, --graph, --status.", show_default=False
+    ),
+]
 ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread.", show_default=False)]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")]

@@ -5,12 +5,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenxgraph_worker.cli.options import Json, Limit, RedisUrl, RunId
+from tenxgraph_worker.cli.options import Json, Limit, RedisUrl, RunId, RunIdOrMany
 
 if TYPE_CHECKING:
+    from tenxgraph.engine.ending import RunFilter
     from tenxgraph.settings import Settings
-    from tenxgraph.store.base import Dispatch, RunView, StopAnswer, Store
+    from tenxgraph.store.base import Dispatch, RunView, Store
+    from tenxgraph_worker.cli.ending import End
 
+_QUESTIONS = {
+    "run_id": "run",
+    "thread_id": "thread",
+    "graph": "graph",
+    "node": "node",
+    "wait": "wait",
+    "value": "value",
+    "reason": "reason",
+    "id": "interrupt",
+}
 _COLUMNS = {
     "run_id": "run",
     "thread_id": "thread",
@@ -22,6 +34,9 @@ _COLUMNS = {
 }
 Thread = Annotated[str | None, typer.Option("--thread", help="Only runs of this thread.")]
 Status = Annotated[str | None, typer.Option("--status", help="Only runs with this status.")]
+OfGraph = Annotated[str | None, typer.Option("--graph", help="Only runs of the graph of this name.")]
+Many = Annotated[int, typer.Option("--limit", "-n", min=1, help="End at most so many.")]
+Value = Annotated[str | None, typer.Option("--value", help="The answer, as an option.", show_default=False)]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the run.")]
 Answer = Annotated[
     str | None,
@@ -43,6 +58,7 @@ def make_app() -> typer.Typer:
         "why": why,
         "stop": stop,
         "cancel": cancel,
+        "waiting": waiting,
         "resume": resume,
         "retry": retry,
         "dead": dead,
@@ -91,37 +107,72 @@ def why(run_id: RunId, redis_url: RedisUrl = None, as_json: Json = False) -> Non
         print("\n".join((f"Run {run_id} is {run.status}.", *lines)))
 
 
-def stop(run_id: RunId, redis_url: RedisUrl = None, as_json: Json = False) -> None:
-    """Let the step in flight finish, then stop. It can be resumed."""
-    store, run = _find(run_id, redis_url)
-    answer = store.stop(run.thread_id, run_id, events=b"")
-    _tell(store, run, answer, redis_url, as_json=as_json)
+def stop(
+    run_id: RunIdOrMany = None,
+    thread: Thread = None,
+    graph: OfGraph = None,
+    status: Status = None,
+    limit: Many = 1000,
+    redis_url: RedisUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Let the step in flight finish, then stop. It can be resumed. One run, or all that the options choose."""
+    from tenxgraph.engine.ending import RunFilter
+    from tenxgraph_worker.cli.ending import stop_run
+
+    _end(run_id, RunFilter(thread, graph, status), limit, stop_run, redis_url, as_json=as_json)
 
 
-def cancel(run_id: RunId, reason: Reason = "", redis_url: RedisUrl = None, as_json: Json = False) -> None:
-    """End a run now; its step in flight writes nothing any more."""
-    from tenxgraph.wire import Failure
+def cancel(
+    run_id: RunIdOrMany = None,
+    reason: Reason = "",
+    thread: Thread = None,
+    graph: OfGraph = None,
+    status: Status = None,
+    limit: Many = 1000,
+    redis_url: RedisUrl = None,
+    as_json: Json = False,
+) -> None:
+    """End a run now; its step in flight writes nothing any more. One run, or all that the options choose."""
+    from tenxgraph.engine.ending import RunFilter
+    from tenxgraph_worker.cli.ending import canceller
 
-    store, run = _find(run_id, redis_url)
-    error = Failure("RunCancelledError", f"cancelled: {reason or 'from the command line'}", "RUN_CANCELLED").to_json()
-    answer = store.cancel(run.thread_id, run_id, reason=reason, error=error, events=b"")
-    _tell(store, run, answer, redis_url, as_json=as_json)
+    _end(run_id, RunFilter(thread, graph, status), limit, canceller(reason), redis_url, as_json=as_json)
+
+
+def waiting(
+    thread: Thread = None, graph: OfGraph = None, limit: Limit = 20, redis_url: RedisUrl = None, as_json: Json = False
+) -> None:
+    """List what waits for a person: a line a question or pause, over all threads."""
+    from tenxgraph.engine.ending import RunFilter
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.ending import questions
+    from tenxgraph_worker.cli.output import print_rows
+
+    rows = questions(open_store(redis_url), RunFilter(thread, graph, "waiting"), limit)
+    print_rows(rows, _QUESTIONS, as_json=as_json, empty="Nothing waits for a person.")
 
 
 def resume(
     run_id: RunId,
     answer: Answer = None,
+    value: Value = None,
     interrupt: InterruptId = None,
     redis_url: RedisUrl = None,
     as_json: Json = False,
 ) -> None:
     """Answer a run that waits, or go on with one that failed or was stopped."""
+    from tenxgraph.core.exceptions import InvalidInputError
     from tenxgraph_worker.cli.connect import load_settings
     from tenxgraph_worker.cli.resuming import resume_run
 
     store, run = _find(run_id, redis_url)
     settings = load_settings(redis_url)
-    resumed_id, dispatch = resume_run(store, run, answer, interrupt, settings.default_queue)
+    if answer is not None and value is not None:
+        raise InvalidInputError("The answer stands twice: give it as an argument, or by --value.", error_code="USAGE")
+    resumed_id, dispatch = resume_run(
+        store, run, value if answer is None else answer, interrupt, settings.default_queue
+    )
     _go_on(store, run, resumed_id, dispatch, settings, as_json=as_json)
 
 
@@ -174,14 +225,24 @@ def _find(run_id: str, redis_url: str | None) -> "tuple[Store, RunView]":
     return store, find_run(store, run_id)
 
 
-def _tell(store: "Store", run: "RunView", answer: "StopAnswer", redis_url: str | None, *, as_json: bool) -> None:
-    from tenxgraph_worker.cli.connect import load_settings
+def _end(
+    run_id: str | None, which: "RunFilter", limit: int, end: "End", redis_url: str | None, *, as_json: bool
+) -> None:
+    from tenxgraph_worker.cli.connect import load_settings, open_store
     from tenxgraph_worker.cli.dispatching import dispatch_all
+    from tenxgraph_worker.cli.ending import choose
     from tenxgraph_worker.cli.output import print_json
 
-    dispatch_all(answer.dispatch, store, load_settings(redis_url))
-    status = str(answer.status or run.status)
+    store, settings = open_store(redis_url), load_settings(redis_url)
+    chosen, more = choose(store, run_id, which, limit)
+    rows = []
+    for run in chosen:
+        answer = end(store, run)
+        dispatch_all(answer.dispatch, store, settings)
+        rows.append({"run_id": run.run_id, "thread_id": run.thread_id, "status": str(answer.status or run.status)})
+        if not as_json:
+            print(f"Run {run.run_id} is {rows[-1]['status']}.")
     if as_json:
-        print_json({"run_id": run.run_id, "thread_id": run.thread_id, "status": status})
-    else:
-        print(f"Run {run.run_id} is {status}.")
+        print_json(rows[0] if run_id is not None else {"runs": rows, "more": more})
+    elif run_id is None:
+        print(f"{len(rows)} run{'s' if len(rows) != 1 else ''}{', and more are left: run it again' if more else ''}.")

@@ -9,7 +9,7 @@ from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.definition import GraphDefinition
 from tenxgraph.core.graph.executors import DISTRIBUTED, IN_PROCESS, executor_class
 from tenxgraph.core.graph.mermaid import draw_mermaid
-from tenxgraph.core.graph.ports import Executor
+from tenxgraph.core.graph.ports import EndedRuns, Executor
 from tenxgraph.core.graph.run_handle import RunHandle, checked_granularity
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.graph.state_snapshot import StateSnapshot
@@ -142,17 +142,62 @@ class CompiledGraph(Generic[StateT]):
         """Like :meth:`submit`."""
         return RunHandle(self._executor, await self._executor.asubmit(input_data, config))
 
-    def get_run(self, run_id: str) -> RunHandle[StateT]:
+    def get_run(self, run_id: str, config: Config | None = None) -> RunHandle[StateT]:
         """Return a handle of a run that was started before, here or elsewhere.
+
+        Args:
+            run_id: Of the run.
+            config: Its ``user_id`` must own the run, and is who cancels by the handle. Without a config nothing is
+                checked: that is for whoever operates the installation.
 
         Raises:
             InvalidInputError: The store knows no such run.
+            ThreadOwnerError: The run is another user's.
         """
-        return RunHandle(self._executor, self._executor.find(run_id))
+        return RunHandle(self._executor, self._executor.find(run_id, config))
 
-    async def aget_run(self, run_id: str) -> RunHandle[StateT]:
+    async def aget_run(self, run_id: str, config: Config | None = None) -> RunHandle[StateT]:
         """Like :meth:`get_run`."""
-        return RunHandle(self._executor, await self._executor.afind(run_id))
+        return RunHandle(self._executor, await self._executor.afind(run_id, config))
+
+    def stop_runs(
+        self,
+        *,
+        thread_id: str | None = None,
+        status: str | None = None,
+        user_id: str | None = None,
+        limit: int = 1000,
+    ) -> EndedRuns:
+        """Stop many unfinished runs of this graph; for whoever operates the installation: no owner is checked.
+
+        There is no index of runs. Without ``thread_id`` every thread of the store is looked at: a trip to the store for
+        200 threads, and two for each run that is ended.
+
+        Args:
+            thread_id: Only runs of this thread.
+            status: Only ``queued``, ``running``, ``waiting`` or ``stopping`` ones.
+            user_id: Only this user's.
+            limit: At most so many.
+
+        Returns:
+            Run id → status after the request, and whether there may be more.
+
+        Raises:
+            InvalidInputError: No unfinished run has such a status.
+        """
+        return self._executor.end_runs(thread_id, status, user_id, limit, None)
+
+    def cancel_runs(
+        self,
+        reason: str,
+        *,
+        thread_id: str | None = None,
+        status: str | None = None,
+        user_id: str | None = None,
+        limit: int = 1000,
+    ) -> EndedRuns:
+        """Cancel many unfinished runs of this graph, as :meth:`stop_runs` stops them."""
+        return self._executor.end_runs(thread_id, status, user_id, limit, reason)
 
     # -- the thread
 
@@ -170,7 +215,12 @@ class CompiledGraph(Generic[StateT]):
         return await self._executor.asnapshot(config, checkpoint)
 
     def stop(self, config: Config) -> RunStatus | None:
-        """Ask the thread's active run to end after the step in flight; None when there is none."""
+        """Ask the thread's active run to end after the step in flight; None when there is none.
+
+        Raises:
+            InvalidInputError: There is no such thread.
+            ThreadOwnerError: The thread is another user's.
+        """
         return self._executor.stop(config)
 
     async def astop(self, config: Config) -> RunStatus | None:

@@ -18,11 +18,26 @@ class SubmittedRun:
 
     Attributes:
         after: Chunk id behind which this call's events begin; "" is the beginning.
+        user_id: Who called; "" for whoever operates the installation.
     """
 
     run_id: str
     thread_id: str
     after: str = ""
+    user_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRuns:
+    """What became of a request to end many runs.
+
+    Attributes:
+        statuses: Run id → its status after the request.
+        more: Whether there may be more of them than ``limit``.
+    """
+
+    statuses: Mapping[str, RunStatus]
+    more: bool
 
 
 class Executor(Protocol[StateT]):
@@ -47,11 +62,11 @@ class Executor(Protocol[StateT]):
         """Like :meth:`submit`."""
         ...
 
-    def find(self, run_id: str) -> SubmittedRun:
-        """Return a run by its id, or raise InvalidInputError."""
+    def find(self, run_id: str, config: Mapping[str, Any] | None) -> SubmittedRun:
+        """Return a run by its id, or raise InvalidInputError; with a config, ThreadOwnerError for another user's."""
         ...
 
-    async def afind(self, run_id: str) -> SubmittedRun:
+    async def afind(self, run_id: str, config: Mapping[str, Any] | None) -> SubmittedRun:
         """Like :meth:`find`."""
         ...
 
@@ -103,12 +118,18 @@ class Executor(Protocol[StateT]):
         """Like :meth:`stop_run`."""
         ...
 
-    def cancel_run(self, run_id: str, reason: str) -> RunStatus | None:
-        """End one run now and fence its step in flight."""
+    def cancel_run(self, run_id: str, reason: str, user_id: str) -> RunStatus | None:
+        """End one run now and fence its step in flight; ``user_id`` is "" for whoever operates the installation."""
         ...
 
-    async def acancel_run(self, run_id: str, reason: str) -> RunStatus | None:
+    async def acancel_run(self, run_id: str, reason: str, user_id: str) -> RunStatus | None:
         """Like :meth:`cancel_run`."""
+        ...
+
+    def end_runs(
+        self, thread_id: str | None, status: str | None, user_id: str | None, limit: int, cancel: str | None
+    ) -> EndedRuns:
+        """Stop the graph's unfinished runs, or cancel them for the reason ``cancel``."""
         ...
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """A run in the background, seen from a client."""
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from tenxgraph.core.exceptions import InvalidInputError
@@ -95,7 +96,7 @@ class RunHandle(Generic[StateT]):
             yield chunk
 
     def _from(self, after: str | None) -> SubmittedRun:
-        return self._run if after is None else SubmittedRun(self.run_id, self.thread_id, after)
+        return self._run if after is None else replace(self._run, after=after)
 
     def stop(self) -> RunStatus | None:
         """Ask the run to end after the step in flight."""
@@ -106,9 +107,13 @@ class RunHandle(Generic[StateT]):
         return await self._executor.astop_run(self.run_id)
 
     def cancel(self, reason: str = "") -> RunStatus | None:
-        """End the run now; the step in flight writes nothing any more."""
-        return self._executor.cancel_run(self.run_id, reason)
+        """End the run now; the step in flight writes nothing any more.
+
+        Args:
+            reason: Kept with the run, beside who cancelled it: the user whose handle this is, else ``operator``.
+        """
+        return self._executor.cancel_run(self.run_id, reason, self._run.user_id)
 
     async def acancel(self, reason: str = "") -> RunStatus | None:
         """Like :meth:`cancel`."""
-        return await self._executor.acancel_run(self.run_id, reason)
+        return await self._executor.acancel_run(self.run_id, reason, self._run.user_id)
