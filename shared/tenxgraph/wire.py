@@ -56,15 +56,23 @@ class TaskUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A planned task, as it is kept while it waits or runs."""
+    """A planned task, as it is kept while it waits or runs.
+
+    Attributes:
+        call: Id of the one tool call that the task makes; None where it runs its node whole.
+        part: Which of the tasks it is, from 0, that one arrival at a distributing tool node became.
+    """
 
     node: str
     send: str | None = None
     each: bool = False
+    call: str | None = None
+    part: int = 0
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
-        return _dumps([self.node, self.send, self.each])
+        whole = [self.node, self.send, self.each]
+        return _dumps(whole if self.call is None else [*whole, self.call, self.part])
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:

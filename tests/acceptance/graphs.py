@@ -20,6 +20,12 @@ def note(*words: object) -> None:
         ledger.write(" ".join(map(str, words)) + "\n")
 
 
+def ledger_lines() -> list[list[str]]:
+    """Return what was noted so far: a list of words for each whole line."""
+    text = Path(os.environ["LEDGER"]).read_text()
+    return [line.split() for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
 def wait_for(name: str) -> None:
     """Wait until the test puts a file beside the ledger."""
     deadline_s = time.monotonic() + 60

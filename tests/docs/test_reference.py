@@ -1,6 +1,7 @@
 """The reference pages list what the code has, and links lead somewhere."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from pydantic_core import to_json
 from tenxgraph.core import exceptions
 from tenxgraph.core.graph import RunStatus
 from tenxgraph.settings import ENV_PREFIX, Settings
+from tenxgraph.utils.tool import ToolMark
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -49,6 +51,13 @@ def test_the_errors_page_lists_every_error_with_its_code() -> None:
 
 def test_the_statuses_page_lists_every_status_of_a_run() -> None:
     assert set(RunStatus) <= set(rows("statuses.md"))
+
+
+def test_the_tools_page_lists_what_a_tool_is_marked_with_and_what_it_is_given() -> None:
+    marks = {field.name for field in fields(ToolMark)}
+    given = {"state", "config", "tool_call_id", "emit"}
+
+    assert set(rows("tools.md")) == marks | given
 
 
 @pytest.mark.parametrize("word", GLOSSARY)

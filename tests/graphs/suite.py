@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from tenxgraph.core.graph import CompiledGraph
 from tenxgraph.testing.oracle import GraphCase
-from tests.graphs import effects, faults, flow, people, values
+from tests.graphs import calls, effects, faults, flow, people, values
 
 CASES: Final[dict[str, GraphCase]] = {
-    case.name: case for case in chain(flow.CASES, values.CASES, faults.CASES, people.CASES, effects.CASES)
+    case.name: case for case in chain(flow.CASES, values.CASES, faults.CASES, people.CASES, effects.CASES, calls.CASES)
 }
 
 

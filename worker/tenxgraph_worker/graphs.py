@@ -108,9 +108,9 @@ class GraphSet:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The default queue and all that nodes name."""
-        own = [node.policies.queue for runtime in self._runtimes.values() for node in runtime.definition.nodes.values()]
-        return tuple(dict.fromkeys([self._default_queue, *filter(None, own)]))
+        """The default queue and all that nodes and tools name."""
+        own = [queue for runtime in self._runtimes.values() for queue in runtime.queues]
+        return tuple(dict.fromkeys([self._default_queue, *own]))
 
 
 def _differs(one: GraphDefinition[Any], other: GraphDefinition[Any]) -> bool:

@@ -55,6 +55,7 @@ from tenxgraph.store.base import (
     TaskRef,
     TaskStatus,
 )
+from tenxgraph.utils.container_scope import container_scope
 from tenxgraph.utils.ids import DerivedIds, id_source_scope
 from tenxgraph.utils.interrupt import Interrupted
 from tenxgraph.utils.journal import AttemptOver, EffectKey, effect_name, idempotency_key
@@ -69,7 +70,7 @@ _PLANS = {PLAN_START: plan_start, PLAN_RESUME: plan_resume}
 
 @contextmanager
 def _task_scope(task: TaskContext, ids: DerivedIds) -> Iterator[None]:
-    with task_scope(task), id_source_scope(ids):
+    with task_scope(task), id_source_scope(ids), container_scope(task.container):
         yield
 
 
@@ -151,7 +152,7 @@ class AttemptRunner:
             return self._fail_without_node(claim)
         arrival = Arrival.from_json(claim.spec.body)
         emitter = Emitter(claim, self.store, self.insist, self.wake)
-        task = self._task(claim, node, emitter)
+        task = self._task(claim, node, arrival, emitter)
         scope = self._scope(claim, task)
         expire = partial(self._expire, claim, node, emitter)
         try:
@@ -175,7 +176,7 @@ class AttemptRunner:
     def _journal(self, claim: Claim) -> StoreJournal:
         return StoreJournal(self.store, claim, self.lease_ms, self.insist, self.keep)
 
-    def _task(self, claim: Claim, node: Node, emitter: Emitter) -> TaskContext:
+    def _task(self, claim: Claim, node: Node, arrival: Arrival, emitter: Emitter) -> TaskContext:
         ref, journal = claim.ref, self._journal(claim)
         answers = {
             asked.id: asked.answer
@@ -197,6 +198,7 @@ class AttemptRunner:
             context_manager=self.runtime.definition.context_manager,
             container=self.runtime.definition.container,
             tool_journal=RunToolJournal(journal, self.runtime.codec),
+            only_call=arrival.call,
         )
 
     def _scope(self, claim: Claim, task: TaskContext) -> _Scope:

@@ -5,6 +5,8 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from tenxgraph.core.graph.definition import GraphDefinition
+from tenxgraph.core.graph.node import NodePolicies
+from tenxgraph.core.graph.tool_node import ToolNode
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import StateCodec
 
@@ -45,8 +47,16 @@ class Runtime(Generic[StateT]):
         own = self.definition.nodes[node].policies.timeout_s
         return self.default_timeout_s if own is None else own
 
-    def routing(self, node: str, priority: int | None) -> dict[str, Any]:
-        """Queue and priority of a node's tasks."""
-        policies = self.definition.nodes[node].policies
+    @property
+    def queues(self) -> list[str]:
+        """Every queue that a node or a tool names."""
+        nodes = self.definition.nodes.values()
+        tools = [tool for node in nodes if isinstance(node.fn, ToolNode) for tool in node.fn.tools.values()]
+        return list(filter(None, [*(node.policies.queue for node in nodes), *(tool.queue for tool in tools)]))
+
+    def routing(self, node: str, priority: int | None, queue: str | None = None) -> dict[str, Any]:
+        """Queue and priority of a node's tasks; ``queue`` comes before the node's own."""
+        known = self.definition.nodes.get(node)
+        policies = NodePolicies() if known is None else known.policies
         chosen = policies.priority if policies.priority is not None else priority
-        return {"queue": policies.queue or self.default_queue, "priority": chosen or 0}
+        return {"queue": queue or policies.queue or self.default_queue, "priority": chosen or 0}

@@ -2,6 +2,7 @@
 
 import contextvars
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +16,14 @@ from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import ItemLog, Patch, StateImage, Version, apply
 from tenxgraph.engine.chunks import chunk, lines
 from tenxgraph.engine.runtime import Runtime
+from tenxgraph.engine.tool_tasks import Part, distributing, has_calls, parts_of, whole
+from tenxgraph.engine.tool_tasks import finished as finished_of
 from tenxgraph.engine.user_call import USER_FAULTS, Steps, UserCall
 from tenxgraph.engine.views import task_state
 from tenxgraph.store.base import Advance, Claim, RunView, TaskSpec, WaitKind
 from tenxgraph.utils.command import Send
 from tenxgraph.utils.constants import START
+from tenxgraph.utils.container_scope import container_scope
 from tenxgraph.wire import Arrival, Base, Checkpointed, Failure, Finished, Frontier, RunConfig, Target, TaskUpdate
 
 PLAN_START = "start"
@@ -80,13 +84,11 @@ def plan_advance(runtime: Runtime[Any], claim: Claim, updates: Mapping[str, Task
         updates: Task → update, of all tasks of the step.
     """
     specs = claim.specs or (claim.spec,)
-    labelled = [(_label(spec, specs), updates[spec.task]) for spec in specs]
+    counted = Counter(spec.node for spec in specs)
+    labelled = [(_label(spec, counted), updates[spec.task]) for spec in specs]
     ended = _merged(runtime, claim, labelled, tuple(spec.node for spec in specs))
     arrivals = [Arrival.from_json(spec.body) for spec in specs]
-    finished = tuple(
-        Finished(arrival.node, arrival.send, updates[spec.task].targets)
-        for spec, arrival in zip(specs, arrivals, strict=True)
-    )
+    finished = tuple(finished_of(zip(arrivals, (updates[spec.task].targets for spec in specs), strict=True)))
     if runtime.definition.interrupt_after.intersection(ended.nodes):
         return _pause_after(ended, finished)
     return (yield from _go_on(runtime, ended, finished))
@@ -97,13 +99,16 @@ def plan_resume(runtime: Runtime[Any], claim: Claim) -> Steps[Advance]:
     updates = [("input", TaskUpdate.from_json(claim.run.input))] if claim.run.input else []
     ended = _merged(runtime, claim, updates, ())
     if claim.specs:
-        return _advance(ended, RunStatus.RUNNING, claim.run.step, claim.specs, ended.frontier)
+        tasks = _planned_again(runtime, ended, claim.specs)
+        return _advance(ended, RunStatus.RUNNING, claim.run.step, tasks, ended.frontier)
     return (yield from _go_on(runtime, ended, ended.frontier.finished))
 
 
-def _label(spec: TaskSpec, specs: Sequence[TaskSpec]) -> str:
-    alone = sum(other.node == spec.node for other in specs) == 1
-    return spec.node if alone else f"{spec.node} (task {spec.task})"
+def _label(spec: TaskSpec, counted: Mapping[str, int]) -> str:
+    if counted[spec.node] == 1:
+        return spec.node
+    call = Arrival.from_json(spec.body).call
+    return f"{spec.node} (task {spec.task})" if call is None else f"{spec.node} (call {call})"
 
 
 def _merged(
@@ -118,7 +123,9 @@ def _merged(
     except TenxGraphError as error:
         raise AdvanceError(str(error.context.get("field", "merge"))) from error
     after = apply(image, patch, Version(claim.image.version.number + 1, secrets.token_hex(8)))
-    events = tuple(_message_events(claim.run.step, runtime.codec.log(image, CONTEXT), patch, updates))
+    authors = nodes or tuple(label for label, _ in updates)
+    written = [update for _, update in updates]
+    events = tuple(_message_events(claim.run.step, runtime.codec.log(image, CONTEXT), patch, authors, written))
     frontier = Frontier.from_json(claim.run.plan)
     return _Ended(claim, image, after, _behind(first, patch), frontier, events, nodes)
 
@@ -132,11 +139,14 @@ def _behind(first: Patch, patch: Patch) -> Patch:
     return Patch(first.values | patch.values, kept, patch.rewrites)
 
 
-def _message_events(step: int, before: ItemLog, patch: Patch, updates: Sequence[tuple[str, TaskUpdate]]) -> list[bytes]:
+def _message_events(
+    step: int, before: ItemLog, patch: Patch, authors: Sequence[str], updates: Sequence[TaskUpdate]
+) -> list[bytes]:
     rewritten = patch.rewrites.get(CONTEXT)
     added = patch.appends.get(CONTEXT, ()) if rewritten is None else _new_items(before, rewritten)
     # Backwards, so that of two tasks with the same message the first is its author, as it is when they merge.
-    author = {item: label for label, update in reversed(updates) for item in update.fields.fields.get(CONTEXT, ())}
+    written = reversed(list(zip(authors, updates, strict=True)))
+    author = {item: name for name, update in written for item in update.fields.fields.get(CONTEXT, ())}
     return [chunk("message", step=step, node=author.get(item), message=item) for item in added]
 
 
@@ -193,12 +203,14 @@ def _router_call(runtime: Runtime[Any], ended: _Ended, task: Finished, router: R
     container = runtime.definition.container
 
     async def ask() -> Any:
-        args, kwargs = await router.call.acall_args(state, config, container)
-        return await router.condition(*args, **kwargs)
+        with container_scope(container):
+            args, kwargs = await router.call.acall_args(state, config, container)
+            return await router.condition(*args, **kwargs)
 
     def ask_here() -> Any:
-        args, kwargs = router.call.call_args(state, config, container)
-        return router.condition(*args, **kwargs)
+        with container_scope(container):
+            args, kwargs = router.call.call_args(state, config, container)
+            return router.condition(*args, **kwargs)
 
     fn = ask if router.is_async else ask_here
     return UserCall(partial(fn), router.is_async, contextvars.copy_context(), runtime.default_timeout_s)
@@ -209,7 +221,7 @@ def _planned_step(runtime: Runtime[Any], ended: _Ended, plan: Plan) -> Advance:
     if not plan.ready:
         return _advance(ended, RunStatus.COMPLETED, ended.run.step, (), frontier)
     config = RunConfig.from_json(ended.run.request)
-    tasks = tuple(_spec(runtime, config, position, item) for position, item in enumerate(plan.ready))
+    tasks = _tasks(runtime, ended, [_arrival(item) for item in plan.ready])
     step = ended.run.step + 1
     if exceeds(step - max(ended.run.first_step - 1, 0), config.recursion_limit):
         return _too_deep(ended, step, config.recursion_limit, tasks, frontier)
@@ -219,9 +231,29 @@ def _planned_step(runtime: Runtime[Any], ended: _Ended, plan: Plan) -> Advance:
     return _advance(ended, RunStatus.RUNNING, step, tasks, frontier)
 
 
-def _spec(runtime: Runtime[Any], config: RunConfig, position: int, item: Planned) -> TaskSpec:
-    routing = runtime.routing(item.node, config.priority)
-    return TaskSpec(str(position), item.node, body=_arrival(item).to_json(), **routing)
+def _tasks(runtime: Runtime[Any], ended: _Ended, arrivals: Sequence[Arrival]) -> tuple[TaskSpec, ...]:
+    priority = RunConfig.from_json(ended.run.request).priority
+    parts = [part for arrival in arrivals for part in _parts(runtime, ended, arrival)]
+    return tuple(_spec(runtime, priority, position, part) for position, part in enumerate(parts))
+
+
+def _parts(runtime: Runtime[Any], ended: _Ended, arrival: Arrival) -> list[Part]:
+    tools = distributing(runtime, arrival.node)
+    if tools is None:
+        return [Part(arrival)]
+    return parts_of(tools, arrival, task_state(runtime, ended.after, ended.run, arrival.node, arrival.send))
+
+
+def _spec(runtime: Runtime[Any], priority: int | None, position: int, part: Part) -> TaskSpec:
+    node = part.arrival.node
+    return TaskSpec(str(position), node, body=part.arrival.to_json(), **runtime.routing(node, priority, part.queue))
+
+
+def _planned_again(runtime: Runtime[Any], ended: _Ended, specs: tuple[TaskSpec, ...]) -> tuple[TaskSpec, ...]:
+    """What came with the resume may have changed which calls are open."""
+    if not has_calls(specs):
+        return specs
+    return _tasks(runtime, ended, whole(Arrival.from_json(spec.body) for spec in specs))
 
 
 def _pause_after(ended: _Ended, finished: tuple[Finished, ...]) -> Advance:

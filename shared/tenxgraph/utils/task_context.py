@@ -30,6 +30,7 @@ class TaskContext:
         container: The graph's; it supplies what tools depend on.
         tool_call_id: The call of a tool that the code runs for, None in a node's own code.
         tool_journal: Keeps tool calls from being made again; None for the tool node's own.
+        only_call: The one tool call that this task is there for; None for all of the message's.
     """
 
     thread_id: str
@@ -48,6 +49,7 @@ class TaskContext:
     container: "InjectQ | None" = None
     tool_call_id: str | None = None
     tool_journal: "ToolJournal | None" = None
+    only_call: str | None = None
 
     def next_interrupt_id(self) -> str:
         """Name the next question of this task, or of this tool call: the same in every attempt and continuation."""
@@ -57,7 +59,7 @@ class TaskContext:
 
     def of_tool_call(self, call_id: str) -> "TaskContext":
         """Return the context of one tool call, which counts its own questions."""
-        return replace(self, tool_call_id=call_id, interrupts=0)
+        return replace(self, tool_call_id=call_id, interrupts=0, only_call=None)
 
 
 _current: ContextVar[TaskContext | None] = ContextVar("tenxgraph_task", default=None)

@@ -21,16 +21,30 @@ class ToolMark:
     name: str | None = None
     description: str | None = None
     tags: frozenset[str] = frozenset()
+    timeout_s: float | None = None
+    queue: str | None = None
 
 
 @overload
 def tool(fn: FnT, /) -> FnT: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, tags: Iterable[str] = ()
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    tags: Iterable[str] = (),
+    timeout_s: float | None = None,
+    queue: str | None = None,
 ) -> Callable[[FnT], FnT]: ...
 def tool(
-    fn: Any = None, /, *, name: str | None = None, description: str | None = None, tags: Iterable[str] = ()
+    fn: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    tags: Iterable[str] = (),
+    timeout_s: float | None = None,
+    queue: str | None = None,
 ) -> Any:
     """Mark a function as a tool; it stays callable as before.
 
@@ -39,11 +53,14 @@ def tool(
         name: What models call it by; by default the function's name.
         description: What models read about it; by default the docstring.
         tags: Words by which ``ToolNode.schemas(tags=…)`` picks tools.
+        timeout_s: Longest time of one call, in seconds; then it is answered with a failed result. A sync function
+            cannot be stopped: it runs on, and what it returns is dropped.
+        queue: Name of the queue its calls go to, in a ``ToolNode(…, distribute=True)``.
 
     Raises:
         GraphError: ``INVALID_TOOL`` if it is put on something that cannot be called.
     """
-    mark = ToolMark(name, description, frozenset([tags] if isinstance(tags, str) else tags))
+    mark = ToolMark(name, description, frozenset([tags] if isinstance(tags, str) else tags), timeout_s, queue)
     return partial(_marked, mark) if fn is None else _marked(mark, fn)
 
 

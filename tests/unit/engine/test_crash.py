@@ -119,6 +119,8 @@ STORIES = [
     Story("linear", befalls={"lost": [1, 3]}, name="two messages lost"),
     Story("emits_and_looks_for_a_stop"),
     Story("effects"),
+    Story("distributed_calls_are_one_arrival"),
+    Story("distributed_questions", (_each,), log=("beside", "mark 0", "1: so", "2: so", "after")),
 ]
 OF_THE_HEARTBEAT: Final = "renew"
 """In a worker the heartbeat asks, which outlives an error; in the crew the node itself does."""

@@ -16,6 +16,7 @@ from tenxgraph.core.graph.annotations import qualified_name
 from tenxgraph.core.graph.node import Node, NodePolicies
 from tenxgraph.core.graph.retry_policy import RetryPolicy
 from tenxgraph.core.graph.router import Router
+from tenxgraph.core.graph.tool_node import ToolNode
 from tenxgraph.core.graph.topology import Link, Topology
 
 _FORMAT = 1
@@ -31,13 +32,21 @@ def fingerprint(
     """Return the hex SHA-256 of names, edges, conditions, state schema, policies and pauses; bodies do not count."""
     facts = {
         "format": _FORMAT,
-        "nodes": [[node.name, _function(node.fn), _policies(node.policies)] for node in nodes.values()],
+        "nodes": [_node(node) for node in nodes.values()],
         "links": _by_source(topology.links),
         "conditions": sorted(_condition(router) for router in routers),
         "state": _schema(state_class),
         "interrupts": {when: sorted(names) for when, names in interrupts.items() if names},
     }
     return sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _node(node: Node) -> list[Any]:
+    facts = [node.name, _function(node.fn), _policies(node.policies)]
+    if not isinstance(node.fn, ToolNode) or not node.fn.distribute:
+        return facts
+    # Its tasks are planned by one worker and run by another, which must know them for what they are.
+    return [*facts, [[tool.name, tool.queue] for tool in node.fn.tools.values()]]
 
 
 def canonical_type(hint: Any) -> str:

@@ -69,10 +69,10 @@ class NodePolicies:
     def _rules(self) -> list[tuple[str, str, bool]]:
         return [
             ("retry", "a RetryPolicy", self.retry is None or isinstance(self.retry, RetryPolicy)),
-            ("timeout_s", "a number of seconds above 0", self.timeout_s is None or _is_time(self.timeout_s)),
-            ("queue", "the name of a queue", self.queue is None or _is_name(self.queue)),
+            ("timeout_s", "a number of seconds above 0", self.timeout_s is None or is_time(self.timeout_s)),
+            ("queue", "the name of a queue", self.queue is None or is_name(self.queue)),
             ("priority", "a whole number from 0 to 9", self.priority is None or _is_priority(self.priority)),
-            ("on_error", "the name of a node", self.on_error is None or _is_name(self.on_error)),
+            ("on_error", "the name of a node", self.on_error is None or is_name(self.on_error)),
             ("join", " or ".join(map(repr, get_args(Join))), self.join in get_args(Join)),
             ("at_most_once", "True or False", type(self.at_most_once) is bool),
         ]
@@ -159,7 +159,7 @@ def check_name(name: object, what: str = "a node") -> None:
         problem = "START and END are there already"
     elif not isinstance(name, str) or not name.strip():
         problem = "it has to be a text that is not empty"
-    elif not _is_name(name):
+    elif not is_name(name):
         problem = "control characters and surrogates cannot be shown or sent"
     else:
         return
@@ -168,11 +168,13 @@ def check_name(name: object, what: str = "a node") -> None:
     )
 
 
-def _is_name(name: object) -> bool:
+def is_name(name: object) -> bool:
+    """Tell whether a value can name a node or a queue."""
     return isinstance(name, str) and bool(name) and not any(unicodedata.category(char) in _UNSAFE for char in name)
 
 
-def _is_time(value: object) -> bool:
+def is_time(value: object) -> bool:
+    """Tell whether a value is a number of seconds above 0."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 

@@ -3,60 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import inspect
-import logging
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from injectq import InjectQ
 from pydantic import ValidationError
-from pydantic_core import from_json, to_json
 
-from tenxgraph.core.exceptions import EffectLostError, GraphError, TenxGraphError
+from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.tool_calls import ToolCall, open_calls
-from tenxgraph.core.graph.tool_journal import CallKey, MemoryToolJournal, ToolJournal, ToolOutcome
+from tenxgraph.core.graph.tool_journal import MemoryToolJournal, ToolJournal, ToolOutcome
+from tenxgraph.core.graph.tool_outcome import Round, failed, outcome_of, said
 from tenxgraph.core.graph.tool_schema import Tool, argument_faults, build_tool
 from tenxgraph.core.graph.tool_updates import fold_updates
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.blocks import ToolResultBlock
 from tenxgraph.core.state.message import Message
-from tenxgraph.core.state.tool_result import ToolResult
-from tenxgraph.utils.emit import emit
 from tenxgraph.utils.ids import generate_id
 from tenxgraph.utils.interrupt import Interrupted
-from tenxgraph.utils.journal import idempotency_key
 from tenxgraph.utils.task_context import TaskContext, find_task, task_scope
-
-_logger = logging.getLogger(__name__)
-
-_MAX_ERROR_CHARS: Final = 2000
-_FAULTS: Final = (Exception, SystemExit, KeyboardInterrupt)
-
-
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """The calls of one message."""
-
-    message_id: str | int
-    thread_id: str
-    state: AgentState
-    config: Mapping[str, Any]
-    task: TaskContext | None
-
-    @property
-    def container(self) -> InjectQ:
-        given = None if self.task is None else self.task.container
-        return InjectQ.get_instance() if given is None else given
-
-    def key(self, call: ToolCall) -> CallKey:
-        return CallKey(self.thread_id, self.message_id, call.id)
 
 
 class ToolNode:
@@ -73,17 +40,24 @@ class ToolNode:
 
     Args:
         tools: Functions, sync (each call has a thread of its own) or async; name and describe them with ``@tool``.
+        distribute: Make each call a task of its own, on the queue that its ``@tool`` names: ten slow calls then use ten
+            workers. What follows the node still runs once, when all calls are through.
         journal: Remembers how calls ended; by default the thread's own, in the store, and the memory of this node
             where no graph runs it.
 
     Raises:
-        GraphError: ``INVALID_TOOL`` naming the tool that cannot be described to a model; ``DUPLICATE_TOOL``.
+        GraphError: ``INVALID_TOOL`` naming the tool that cannot be described to a model, or that names a queue where
+            nothing is distributed; ``DUPLICATE_TOOL``.
     """
 
-    def __init__(self, tools: Sequence[Callable[..., Any]], *, journal: ToolJournal | None = None) -> None:
+    def __init__(
+        self, tools: Sequence[Callable[..., Any]], *, distribute: bool = False, journal: ToolJournal | None = None
+    ) -> None:
         if callable(tools) or isinstance(tools, str):
             raise GraphError("ToolNode takes a list of functions: ToolNode([…]).", error_code="INVALID_TOOL")
         self._tools = _by_name([build_tool(fn) for fn in tools])
+        self._distribute = distribute
+        self._check_queues()
         self._own_journal = journal
         self._memory = MemoryToolJournal()
 
@@ -91,6 +65,16 @@ class ToolNode:
     def tools(self) -> Mapping[str, Tool]:
         """Name → tool, in the order given."""
         return MappingProxyType(self._tools)
+
+    @property
+    def distribute(self) -> bool:
+        """Whether each call is a task of its own."""
+        return self._distribute
+
+    def queue_of(self, call: ToolCall) -> str | None:
+        """Return the queue that the tool of a call names, if it does."""
+        tool = self._tools.get(call.name)
+        return None if tool is None else tool.queue
 
     def schemas(self, tags: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Return what models are told: ``{name, description, parameters}`` of each tool.
@@ -101,7 +85,7 @@ class ToolNode:
         return [each.schema() for each in self._tools.values() if tags is None or not each.tags.isdisjoint(tags)]
 
     async def __call__(self, state: AgentState, config: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """Answer the open calls of the last assistant message.
+        """Answer the open calls of the last assistant message; in a task that is there for one of them, that one.
 
         Returns:
             ``{"context": [one tool message per call, in call order], field: update, …}``; None without a call.
@@ -110,12 +94,14 @@ class ToolNode:
             GraphError: ``MISSING_DEPENDENCY`` before any call; ``MERGE_CONFLICT`` or ``REDUCER`` when two tools wrote
                 one field and the state does not say how to merge that.
         """
+        task = find_task()
         message, calls = open_calls(state.context)
+        if task is not None and task.only_call is not None:
+            calls = [call for call in calls if call.id == task.only_call]
         if message is None or not calls:
             return None
-        task = find_task()
         thread_id = str((config or {}).get("thread_id", "")) if task is None else task.thread_id
-        current = _Round(message.message_id, thread_id, state, dict(config or {}), task)
+        current = Round(message.message_id, thread_id, state, dict(config or {}), task)
         self._check_dependencies(calls, current.container)
         ids = [generate_id() for _ in calls]  # before the calls, which may take ids in any order
         outcomes = await self._settle(calls, current)
@@ -126,6 +112,16 @@ class ToolNode:
         ]
         messages = [_answer(*each) for each in zip(ids, calls, outcomes, strict=True)]
         return {"context": messages, **fold_updates(state, updates)}
+
+    def _check_queues(self) -> None:
+        for tool in self._tools.values():
+            if tool.queue is not None and not self._distribute:
+                raise GraphError(
+                    f"Tool {tool.name!r} names the queue {tool.queue!r}, but here all calls of a message are one task "
+                    "on the node's queue: ToolNode(…, distribute=True), or leave the queue out.",
+                    error_code="INVALID_TOOL",
+                    context={"tool": tool.name, "queue": tool.queue},
+                )
 
     def _check_dependencies(self, calls: Sequence[ToolCall], container: InjectQ) -> None:
         for tool in filter(None, (self._tools.get(call.name) for call in calls)):
@@ -138,7 +134,7 @@ class ToolNode:
                     context={"tool": tool.name, "parameters": list(missing)},
                 )
 
-    async def _settle(self, calls: Sequence[ToolCall], current: _Round) -> list[ToolOutcome]:
+    async def _settle(self, calls: Sequence[ToolCall], current: Round) -> list[ToolOutcome]:
         """Make all calls; none is given up because another one failed or asks."""
         tasks = [asyncio.create_task(self._once(call, current)) for call in calls]
         for task in tasks:
@@ -157,28 +153,28 @@ class ToolNode:
             if tool is None or tool.is_async:
                 task.cancel()
 
-    async def _once(self, call: ToolCall, current: _Round) -> ToolOutcome:
+    async def _once(self, call: ToolCall, current: Round) -> ToolOutcome:
         return await self._journal(current.task).once(current.key(call), partial(self._make, call, current))
 
     def _journal(self, task: TaskContext | None) -> ToolJournal:
         of_run = None if task is None else task.tool_journal
         return self._own_journal or of_run or self._memory
 
-    async def _make(self, call: ToolCall, current: _Round) -> ToolOutcome:
+    async def _make(self, call: ToolCall, current: Round) -> ToolOutcome:
         tool = self._tools.get(call.name)
         if call.fault is not None:
-            return _failed(call.fault)
+            return failed(call.fault)
         if tool is None:
-            return _failed(f"There is no tool {call.name!r}. {self._offer()}")
+            return failed(f"There is no tool {call.name!r}. {self._offer()}")
         try:
             values = tool.validate(call.args)
         except ValidationError as error:
-            return _failed(f"The call of {tool.name!r} does not fit its arguments: {argument_faults(error)}.")
+            return failed(f"The call of {tool.name!r} does not fit its arguments: {argument_faults(error)}.")
         except Exception as error:  # noqa: BLE001 - validators of the user's types may raise anything
-            return _failed(f"The arguments of {tool.name!r} could not be checked: {_said(error)}")
+            return failed(f"The arguments of {tool.name!r} could not be checked: {said(error)}")
         scope = nullcontext() if current.task is None else task_scope(current.task.of_tool_call(call.id))
         with scope:
-            return await _outcome(tool, values, call, current)
+            return await outcome_of(tool, values, call, current)
 
     def _offer(self) -> str:
         return f"The tools are: {', '.join(self._tools)}." if self._tools else "There are no tools."
@@ -212,73 +208,6 @@ def _outcomes(tasks: Sequence[asyncio.Task[ToolOutcome]]) -> list[ToolOutcome]:
     if asked:
         raise Interrupted(*(question for each in asked for question in each.questions))
     return [task.result() for task in tasks]
-
-
-async def _outcome(tool: Tool, values: Mapping[str, Any], call: ToolCall, current: _Round) -> ToolOutcome:
-    try:
-        given = await _given(tool, call, current)
-        args, kwargs = tool.bind({**values, **given})
-        returned = await (tool.fn(*args, **kwargs) if tool.is_async else _in_thread(partial(tool.fn, *args, **kwargs)))
-        return _read(tool, await returned if inspect.isawaitable(returned) else returned)
-    except asyncio.CancelledError:
-        if (running := asyncio.current_task()) is not None and running.cancelling():
-            raise
-        return _failed(f"Tool {tool.name!r} gave up: it was cancelled.")
-    except EffectLostError:  # a model that were told would call again: this is for people
-        raise
-    except _FAULTS as error:
-        _logger.warning("tool %r failed in call %s", tool.name, call.id, exc_info=error)
-        return _failed(f"Tool {tool.name!r} failed: {_said(error)}")
-
-
-async def _given(tool: Tool, call: ToolCall, current: _Round) -> dict[str, Any]:
-    config = {**current.config, "idempotency_key": idempotency_key("tool", *current.key(call))}
-    runtime = {"state": current.state, "config": config, "tool_call_id": call.id, "emit": emit}
-    given = {name: value for name, value in runtime.items() if name in tool.injected}
-    for need in tool.dependencies:
-        key = need.known_as(current.container)
-        if key is not None:
-            value = current.container.get(key)
-            given[need.parameter] = await value if inspect.isawaitable(value) else value
-    return given
-
-
-async def _in_thread(fn: Callable[[], Any]) -> Any:
-    """Call ``fn`` in a thread of its own, with this context's variables: a slow tool takes no other's place."""
-    future: Future[Any] = Future()
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        try:
-            future.set_result(context.run(fn))
-        except StopIteration as error:  # it cannot be thrown into a coroutine
-            future.set_exception(RuntimeError(f"it raised StopIteration({error})"))
-        except BaseException as error:  # noqa: BLE001 - handed over whole to whoever waits
-            future.set_exception(error)
-
-    future.set_running_or_notify_cancel()
-    threading.Thread(target=work, name="tenxgraph-tool", daemon=True).start()
-    return await asyncio.wrap_future(future)
-
-
-def _read(tool: Tool, returned: Any) -> ToolOutcome:
-    result = returned if isinstance(returned, ToolResult) else ToolResult(returned)
-    try:
-        # Written and read at once: what the model sees now is what a later prompt is made of.
-        output = from_json(to_json(result.message, bytes_mode="base64", inf_nan_mode="constants"))
-    except Exception as error:  # noqa: BLE001 - serialisers of the user's classes may raise anything
-        kind = type(result.message).__name__
-        return _failed(f"Tool {tool.name!r} ran, but returned a {kind} that JSON cannot hold: {_said(error)}")
-    return ToolOutcome(output, result.is_error, result.state)
-
-
-def _failed(message: str) -> ToolOutcome:
-    return ToolOutcome(message, is_error=True)
-
-
-def _said(error: BaseException) -> str:
-    text = error.message if isinstance(error, TenxGraphError) else f"{type(error).__name__}: {error}".removesuffix(": ")
-    return text if len(text) <= _MAX_ERROR_CHARS else f"{text[:_MAX_ERROR_CHARS]}…"
 
 
 def _answer(message_id: str | int, call: ToolCall, outcome: ToolOutcome) -> Message:

@@ -19,6 +19,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.annotations import plain_function, qualified_name
 from tenxgraph.core.graph.call_plan import Dependency
+from tenxgraph.core.graph.node import is_name, is_time
 from tenxgraph.core.graph.tool_docs import read_docstring
 from tenxgraph.utils.tool import ToolMark, tool_mark
 
@@ -41,6 +42,8 @@ class Tool:
         parameters: JSON Schema of the arguments that a model gives.
         injected: Parameters that the runtime gives: ``state``, ``config``, ``tool_call_id``, ``emit``.
         dependencies: Parameters that the graph's injectq container supplies.
+        timeout_s: Longest time of one call, in seconds; None as long as the node has.
+        queue: Where its calls go as tasks of their own; None where the node's go.
     """
 
     name: str
@@ -51,6 +54,8 @@ class Tool:
     parameters: Mapping[str, Any]
     injected: frozenset[str]
     dependencies: tuple[Dependency, ...]
+    timeout_s: float | None
+    queue: str | None
     _arguments: type[BaseModel] = field(repr=False)
     _signature: inspect.Signature = field(repr=False)
 
@@ -97,6 +102,7 @@ def build_tool(fn: Callable[..., Any]) -> Tool:
     """
     mark = tool_mark(fn)
     name = _name(fn, mark)
+    _check_policies(name, mark)
     signature, hints = _signature(fn, name), _hints(fn)
     description, about = read_docstring(_docstring(fn))
     kinds = {item.name: _kind(item, hints, name) for item in signature.parameters.values()}
@@ -110,6 +116,8 @@ def build_tool(fn: Callable[..., Any]) -> Tool:
         parameters=_json_schema(arguments, name),
         injected=frozenset(each for each, kind in kinds.items() if kind == "injected"),
         dependencies=tuple(kind for kind in kinds.values() if isinstance(kind, Dependency)),
+        timeout_s=mark.timeout_s,
+        queue=mark.queue,
         _arguments=arguments,
         _signature=signature,
     )
@@ -132,6 +140,13 @@ def _name(fn: Any, mark: ToolMark) -> str:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         _refuse(name, "a generator has no result; return it, and send what comes before with emit()")
     return name
+
+
+def _check_policies(name: str, mark: ToolMark) -> None:
+    if mark.timeout_s is not None and not is_time(mark.timeout_s):
+        _refuse(name, f"timeout_s must be a number of seconds above 0, not {mark.timeout_s!r}")
+    if mark.queue is not None and not is_name(mark.queue):
+        _refuse(name, f"queue must be the name of a queue, not {mark.queue!r}")
 
 
 def _signature(fn: Callable[..., Any], name: str) -> inspect.Signature:
