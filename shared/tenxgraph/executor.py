@@ -97,7 +97,7 @@ class InProcessExecutor(EngineClient[StateT]):
         for item in dispatches:
             if item.ref.task == PLAN:
                 self._watch_deadline(item.ref)
-            task = asyncio.get_running_loop().create_task(self._perform(item.ref, item.node))
+            task = asyncio.get_running_loop().create_task(self._perform(item.ref, item.node), name=item.node)
             self._running[item.ref] = task
             task.add_done_callback(partial(self._forget, item.ref))
 
@@ -158,3 +158,8 @@ class InProcessExecutor(EngineClient[StateT]):
         for ref, task in list(self._running.items()):
             if ref.run_id == run_id:
                 task.cancel()
+                node = self.runtime.definition.nodes.get(task.get_name())
+                if node is not None and not node.is_async:
+                    _logger.warning(
+                        "cancelled: its node still runs, in a thread, until it returns", extra=log_fields(ref)
+                    )

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -104,6 +105,29 @@ def test_a_cancelled_run_says_who_and_why_in_its_error_and_its_events(config: di
     *_, told, end = handle.stream()
     assert (told.event, told.data["message"]) == ("error", f"cancelled by {by}: too dear")
     assert (end.event, end.data["status"]) == ("run_end", "cancelled")
+
+
+def test_a_cancelled_sync_node_runs_out_fenced_and_reported(caplog: pytest.LogCaptureFixture) -> None:
+    began, gate, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def holds(state: Log) -> dict[str, Any]:
+        began.set()
+        gate.wait(10)
+        ended.set()
+        return {"log": ["late"]}
+
+    app = graph(holds=holds).set_entry_point("holds").compile()
+    handle = app.submit(HI, T)
+    assert began.wait(10)
+    assert handle.cancel("enough") is RunStatus.CANCELLED
+    deadline_s = time.monotonic() + 10
+    while "its node still runs" not in caplog.text:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    gate.set()
+    assert ended.wait(10)
+    assert app.get_state(T).state.log == []
+    assert app.get_state(T).status is RunStatus.CANCELLED
 
 
 def test_many_runs_are_ended_at_once_by_thread_status_and_user() -> None:
