@@ -49,15 +49,16 @@ class CountedTools(ToolNode):
         return await super().__call__(state, config)
 
 
-def _questions() -> StateGraph[Notes]:
-    graph = StateGraph(Notes, name="questions").add_node("once", _once).add_node("twice", _twice)
-    graph.add_node("tools", CountedTools([pay, ship, look])).add_node("join", lambda state: {"notes": ["join"]})
+def _questions(name: str, tools: ToolNode) -> StateGraph[Notes]:
+    graph = StateGraph(Notes, name=name).add_node("once", _once).add_node("twice", _twice)
+    graph.add_node("tools", tools).add_node("join", lambda state: {"notes": ["join"]})
     for name in ("once", "twice", "tools"):
         graph.add_edge(START, name).add_edge(name, "join")
     return graph
 
 
-questions = _questions()
+questions = _questions("questions", CountedTools([pay, ship, look]))
+questions_apart = _questions("questions_apart", ToolNode([pay, ship, look], distribute=True))
 
 
 def _ask_and_hang(state: Notes) -> dict[str, Any]:

@@ -50,15 +50,18 @@ def _answer_in(app: CompiledGraph[Any], order: tuple[str, ...]) -> None:
     assert outputs == {"call-pay": "to-t1", "call-ship": "to-t2", "call-look": "seen"}, order
 
 
-def test_case_h_three_parallel_interrupts_answered_in_every_order(deployment: Deployment) -> None:
+@pytest.mark.parametrize("name", ["questions", "questions_apart"])
+def test_case_h_three_parallel_interrupts_answered_in_every_order(deployment: Deployment, name: str) -> None:
     for _ in range(2):
-        start_worker(deployment, "questions", concurrency=4)
-    app, orders = people_graphs.questions.compile(), list(_orders())
+        start_worker(deployment, name, concurrency=4)
+    app, orders = getattr(people_graphs, name).compile(), list(_orders())
     assert len(orders) == 60
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda order: _answer_in(app, order), orders))
     ran = Counter(map(tuple, deployment.ledger))
-    assert ran == {("-".join(order), node): times for order in orders for node, times in RUNS.items()}
+    # Where each call is a task of its own, the tools' node itself is no task that could run again.
+    runs = {node: times for node, times in RUNS.items() if name == "questions" or node != "tools"}
+    assert ran == {("-".join(order), node): times for order in orders for node, times in runs.items()}
 
 
 @pytest.mark.parametrize("point", ["before it is taken", "in the node"])

@@ -140,12 +140,12 @@ def test_many_runs_are_ended_at_once_by_thread_status_and_user() -> None:
     delayed = app.submit(HI, {"thread_id": "T0", "user_id": "ben", "start_after_s": 600}).run_id
     with pytest.raises(InvalidInputError, match="No unfinished run is 'completed'"):
         app.stop_runs(status="completed")
-    assert app.stop_runs(thread_id="T1") == EndedRuns({waiting[1]: RunStatus.STOPPED}, more=False)
+    assert asyncio.run(app.astop_runs(thread_id="T1")) == EndedRuns({waiting[1]: RunStatus.STOPPED}, more=False)
     assert app.stop_runs(status="queued") == EndedRuns({delayed: RunStatus.STOPPED}, more=False)
     assert set(app.cancel_runs("over", user_id="anna").statuses) == {waiting[3], waiting[5]}
     ended = app.cancel_runs("over", status="waiting", limit=1)
     assert (len(ended.statuses), ended.more) == (1, True)
-    assert app.cancel_runs("over").more is False
+    assert asyncio.run(app.acancel_runs("over")).more is False
     assert app.cancel_runs("over") == EndedRuns({}, more=False)
 
 

@@ -363,6 +363,12 @@ class EngineClient(Generic[StateT]):
             ended[run.run_id] = end or run.status
         return EndedRuns(ended, more=len(chosen) > limit)
 
+    async def aend_runs(
+        self, thread_id: str | None, status: str | None, user_id: str | None, limit: int, cancel: str | None
+    ) -> EndedRuns:
+        """See :meth:`Executor.aend_runs`."""
+        return await self._call(self.end_runs, thread_id, status, user_id, limit, cancel)
+
     def close(self) -> None:
         """See :meth:`Executor.close`."""
         self.store.close()

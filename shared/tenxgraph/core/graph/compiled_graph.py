@@ -187,6 +187,17 @@ class CompiledGraph(Generic[StateT]):
         """
         return self._executor.end_runs(thread_id, status, user_id, limit, None)
 
+    async def astop_runs(
+        self,
+        *,
+        thread_id: str | None = None,
+        status: str | None = None,
+        user_id: str | None = None,
+        limit: int = 1000,
+    ) -> EndedRuns:
+        """Like :meth:`stop_runs`."""
+        return await self._executor.aend_runs(thread_id, status, user_id, limit, None)
+
     def cancel_runs(
         self,
         reason: str,
@@ -198,6 +209,18 @@ class CompiledGraph(Generic[StateT]):
     ) -> EndedRuns:
         """Cancel many unfinished runs of this graph, as :meth:`stop_runs` stops them."""
         return self._executor.end_runs(thread_id, status, user_id, limit, reason)
+
+    async def acancel_runs(
+        self,
+        reason: str,
+        *,
+        thread_id: str | None = None,
+        status: str | None = None,
+        user_id: str | None = None,
+        limit: int = 1000,
+    ) -> EndedRuns:
+        """Like :meth:`cancel_runs`."""
+        return await self._executor.aend_runs(thread_id, status, user_id, limit, reason)
 
     # -- the thread
 

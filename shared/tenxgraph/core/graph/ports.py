@@ -132,6 +132,12 @@ class Executor(Protocol[StateT]):
         """Stop the graph's unfinished runs, or cancel them for the reason ``cancel``."""
         ...
 
+    async def aend_runs(
+        self, thread_id: str | None, status: str | None, user_id: str | None, limit: int, cancel: str | None
+    ) -> EndedRuns:
+        """Like :meth:`end_runs`."""
+        ...
+
     def close(self) -> None:
         """Give up what the executor holds; runs in the store stay."""
         ...
