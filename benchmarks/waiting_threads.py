@@ -34,11 +34,11 @@ PAUSE_S = 0.5
 WATCH_S = 0.5
 
 
-def makespan_s(app: CompiledGraph[AgentState], redis_url: str) -> float:
+def makespan_s(app: CompiledGraph[AgentState], redis_url: str, **config: Any) -> float:
     """Return the time from the first submit to the end of the last run, both by the store's clock."""
     with closing(redis_store(redis_url, Settings.load())) as store:
         begin_ms = store.now_ms()
-        handles = [app.submit({"messages": [Message.text_message("Go")]}) for _ in range(THREADS)]
+        handles = [app.submit({"messages": [Message.text_message("Go")]}, config) for _ in range(THREADS)]
         for handle in handles:
             handle.result(PATIENCE_S)
         runs = [store.run(handle.run_id) for handle in handles]

@@ -197,6 +197,7 @@ class RunConfig:
         extra: Further keys of the caller, JSON-able; nodes see them.
         timeout_s: Of the whole run; 0 for none.
         start_after_s: Delay before the run starts.
+        stream_tokens: Whether nodes tell answers of models piece by piece.
     """
 
     thread_id: str
@@ -207,6 +208,7 @@ class RunConfig:
     multitask_strategy: str = "enqueue"
     priority: int | None = None
     start_after_s: float = 0.0
+    stream_tokens: bool = True
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def seen_by_nodes(self) -> dict[str, Any]:

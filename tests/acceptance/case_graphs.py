@@ -1,13 +1,17 @@
 """Graphs of the fault catalogue's cases, as workers load them."""
 
+import asyncio
 import operator
+import os
 import random
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tenxgraph.core.graph import StateGraph
-from tenxgraph.core.state import AgentState, Message
-from tenxgraph.utils import END, START, Send
+from tenxgraph.core.graph import RetryPolicy, StateGraph
+from tenxgraph.core.state import AgentState, Message, TextBlock
+from tenxgraph.utils import END, START, Send, emit
 from tests.acceptance.graphs import chain_of, note
 
 BRANCHES = 200
@@ -81,3 +85,43 @@ def growing() -> StateGraph[Work]:
 
 chain = chain_of(3)
 chain_of_another_version = chain_of(4)
+
+
+TOKENS = 10_000
+
+
+def _tell_until_the_end(state: AgentState, config: dict[str, Any]) -> Iterator[None]:
+    attempt = int(config["fails"]) and 1 + len(Path(os.environ["LEDGER"]).read_text().splitlines())
+    note("start", attempt)
+    for number in range(TOKENS):
+        if attempt == 1 and number == 5:
+            raise RuntimeError("broke off")
+        piece: list[Any] = [TextBlock(text=f"{number} ")]
+        emit(Message(message_id="told", role="assistant", content=piece, delta=True))
+        if number % 100 == 0:
+            yield
+
+
+def _told() -> Message:
+    return Message.text_message("".join(f"{number} " for number in range(TOKENS)), "assistant", "told")
+
+
+def _tells(state: AgentState, config: dict[str, Any]) -> Message:
+    for _ in _tell_until_the_end(state, config):
+        time.sleep(0.01)
+    return _told()
+
+
+async def _atells(state: AgentState, config: dict[str, Any]) -> Message:
+    for _ in _tell_until_the_end(state, config):
+        await asyncio.sleep(0.01)
+    return _told()
+
+
+def _telling(name: str, node: Any) -> StateGraph[AgentState]:
+    graph = StateGraph(name=name).add_node("tell", node, retry=RetryPolicy(initial_s=0, max_attempts=2))
+    return graph.add_edge(START, "tell")
+
+
+telling = _telling("telling", _tells)
+atelling = _telling("atelling", _atells)

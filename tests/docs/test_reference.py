@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from tenxgraph.core import exceptions
 from tenxgraph.core.graph import RunStatus
+from tenxgraph.core.state import StreamEvent
 from tenxgraph.settings import ENV_PREFIX, Settings
 from tenxgraph.utils.tool import ToolMark
 
@@ -58,6 +59,10 @@ def test_the_tools_page_lists_what_a_tool_is_marked_with_and_what_it_is_given() 
     given = {"state", "config", "tool_call_id", "emit"}
 
     assert set(rows("tools.md")) == marks | given
+
+
+def test_the_events_page_lists_every_event() -> None:
+    assert set(rows("events.md")) == set(StreamEvent)
 
 
 @pytest.mark.parametrize("word", GLOSSARY)

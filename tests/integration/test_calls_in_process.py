@@ -247,7 +247,7 @@ def test_a_stopped_run_keeps_the_step_in_flight_and_continues_with_none() -> Non
     app = _gated(gate)
     handle = app.submit(_said("one"), {"thread_id": "T"})
     _until(lambda: handle.status() is RunStatus.RUNNING)
-    _until(lambda: app._executor.store.tasks(handle.run_id)[0].status == "claimed")  # type: ignore[attr-defined]
+    _until(lambda: [(t.task, t.status) for t in app._executor.store.tasks(handle.run_id)] == [("0", "claimed")])  # type: ignore[attr-defined]
     assert app.stop({"thread_id": "T"}) is RunStatus.STOPPING
     gate.set()
     assert handle.result(10)["status"] is RunStatus.STOPPED

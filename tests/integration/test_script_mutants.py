@@ -133,6 +133,12 @@ MUTANTS = {
         "if true then",
         "test_an_emission_whose_reply_was_lost_is_there_once",
     ),
+    "a turn for each asking": Mutant(
+        "turn",
+        "if not turn then",
+        "if true then",
+        "test_a_turn_is_given_once",
+    ),
     "resume not idempotent": Mutant(
         "resume",
         "if run['resumed:' .. resume_id] ~= '' then",

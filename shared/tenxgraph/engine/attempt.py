@@ -4,6 +4,7 @@
 
 import contextvars
 import logging
+import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -11,10 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from tenxgraph.core.exceptions import (
-    EffectLostError,
-    GraphError,
-)
+from tenxgraph.core.exceptions import EffectLostError, GraphError, NodeError
 from tenxgraph.core.graph.node import Node
 from tenxgraph.core.graph.node_return import normalise
 from tenxgraph.core.graph.planner import resolve_targets
@@ -23,7 +21,7 @@ from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import EncodedUpdate
 from tenxgraph.engine.chunks import chunk, lines
 from tenxgraph.engine.emitter import Emitter, send_at_once
-from tenxgraph.engine.failures import as_timeout, failed, failed_before, failure_of
+from tenxgraph.engine.failures import WAITS, as_timeout, failed, failed_before, failure_of, noted
 from tenxgraph.engine.grip import Grip, Hold, Keep, hold_by_asking
 from tenxgraph.engine.journal import StoreJournal
 from tenxgraph.engine.log import log_fields
@@ -59,6 +57,7 @@ from tenxgraph.utils.container_scope import container_scope
 from tenxgraph.utils.ids import DerivedIds, id_source_scope
 from tenxgraph.utils.interrupt import Interrupted
 from tenxgraph.utils.journal import AttemptOver, EffectKey, effect_name, idempotency_key
+from tenxgraph.utils.retry_later import RetryLater
 from tenxgraph.utils.task_context import TaskContext, task_scope
 from tenxgraph.wire import Arrival, Failure, RunConfig, Target, TaskUpdate
 
@@ -164,6 +163,8 @@ class AttemptRunner:
                     update = self._update(node, claim, arrival, returned)
         except Interrupted as asked:
             return self._ask(claim, asked, emitter.close())
+        except RetryLater as later:
+            return self._wait(claim, later, emitter.close())
         except AttemptOver as over:
             return _broken_off(claim, over)
         except USER_FAULTS as error:
@@ -199,6 +200,10 @@ class AttemptRunner:
             container=self.runtime.definition.container,
             tool_journal=RunToolJournal(journal, self.runtime.codec),
             only_call=arrival.call,
+            follows_tokens=RunConfig.from_json(claim.run.request).stream_tokens,
+            may_begin_again=_may_begin_again(node),
+            note=noted(claim),
+            turn=journal.turn_s,
         )
 
     def _scope(self, claim: Claim, task: TaskContext) -> _Scope:
@@ -338,7 +343,8 @@ class AttemptRunner:
         retry, tries = node.policies.retry, failed_before(claim) + 1
         may_repeat = not (node.policies.at_most_once or isinstance(error, EffectLostError))
         if retry is not None and may_repeat and retry.retries(error, tries):
-            return self._retry(claim, replace(failure, tries=tries), retry.delay_s(tries, claim.token), told)
+            failure, delay_s = replace(failure, tries=tries), retry.delay_s(tries, claim.token)
+            return self._try_later(claim, failure, delay_s, told, "retry_wait")
         if node.policies.on_error is not None:
             handled = TaskUpdate(EncodedUpdate({}), (Target(node.policies.on_error),))
             return (yield from self._commit(claim, handled, told))
@@ -356,12 +362,27 @@ class AttemptRunner:
         )
         return self._settle(claim, failed(failure, claim), "failed")
 
-    def _retry(self, claim: Claim, failure: Failure, delay_s: float, told: bytes) -> str:
-        delay_ms = round(delay_s * 1000)
-        event = _of_attempt("task_retry", claim, data={"delay_s": delay_s, "message": failure.message})
+    def _wait(self, claim: Claim, later: RetryLater, told: bytes) -> str:
+        context = {"note": dict(later.note)}
+        failure = Failure(
+            NodeError.__name__,
+            later.message,
+            WAITS,
+            claim.spec.node,
+            claim.ref.attempt,
+            tries=failed_before(claim),
+            context=context,
+        )
+        return self._try_later(claim, failure, later.delay_s, lines([told, _discarded(claim)]), later.reason)
+
+    def _try_later(self, claim: Claim, failure: Failure, delay_s: float, told: bytes, reason: str) -> str:
+        delay_ms = math.ceil(delay_s * 1000)
+        event = _of_attempt(
+            "task_retry", claim, data={"delay_s": delay_s, "reason": reason, "message": failure.message}
+        )
         events = lines([told, event])
-        settlement = Settlement(TaskStatus.RETRY_WAIT, delay_ms, "retry_wait", failure.to_json(), events=events)
-        outcome = self._settle(claim, settlement, "retry_wait")
+        settlement = Settlement(TaskStatus.RETRY_WAIT, delay_ms, reason, failure.to_json(), events=events)
+        outcome = self._settle(claim, settlement, reason)
         self.watch_retry(delay_ms)
         return outcome
 
@@ -370,6 +391,11 @@ def _beginning_of(task: TaskContext) -> EffectKey:
     # A node that asked a person begins again with each answer; that is no repetition.
     name = effect_name("node", task.idempotency_key, len(task.answers))
     return EffectKey(name, "The work", at_most_once=True)
+
+
+def _may_begin_again(node: Node) -> bool:
+    owner = getattr(node.fn, "__self__", node.fn)
+    return not node.policies.at_most_once and bool(getattr(owner, "may_begin_again", False))
 
 
 def _broken_off(claim: Claim, over: AttemptOver) -> str:
@@ -388,7 +414,7 @@ def _task_end(claim: Claim) -> bytes:
 
 
 def _discarded(claim: Claim) -> bytes:
-    return _of_attempt("attempt_discarded", claim)
+    return _of_attempt("attempt_discarded", claim, data={"reason": "ended without an update"})
 
 
 def _of_attempt(event: str, claim: Claim, **more: Any) -> bytes:

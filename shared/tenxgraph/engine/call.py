@@ -182,6 +182,7 @@ _KNOWN: dict[str, tuple[_Kind, str]] = {
     "multitask_strategy": (str, f"one of {', '.join(map(repr, STRATEGIES))}"),
     "priority": (int, "a whole number from 0 to 9"),
     "start_after_s": ((int, float), "a number of seconds, 0 or more"),
+    "stream_tokens": (bool, "True or False"),
 }
 
 
@@ -212,7 +213,7 @@ def read_config(config: Mapping[str, Any] | None, *, recursion_limit: int) -> Ru
 
 def _checked(name: str, value: Any) -> Any:
     kind, wanted = _KNOWN[name]
-    if not isinstance(value, kind) or isinstance(value, bool) or not _in_range(name, value):
+    if not isinstance(value, kind) or isinstance(value, bool) is not (kind is bool) or not _in_range(name, value):
         raise InvalidInputError(f"config[{name!r}] is {value!r}: it must be {wanted}.", context={"key": name})
     return value
 
@@ -223,7 +224,7 @@ def _in_range(name: str, value: Any) -> bool:
     if name in _RANGES:
         lowest, highest = _RANGES[name]
         return bool(lowest <= value <= highest)
-    return bool(value) and _is_text(value)
+    return isinstance(value, bool) or (bool(value) and _is_text(value))
 
 
 def _is_text(value: str) -> bool:

@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tenxgraph.core.exceptions import EffectLostError, NodeError, NodeTimeoutError, TenxGraphError
 from tenxgraph.engine.step import error_event
@@ -10,10 +10,19 @@ from tenxgraph.engine.user_call import CallTimedOutError
 from tenxgraph.store.base import Claim, Settlement, TaskStatus
 from tenxgraph.wire import Failure
 
+WAITS: Final = "RETRY_LATER"
+"""Code of what is no failure: an attempt that left to wait without a worker."""
+
 
 def failed_before(claim: Claim) -> int:
     """Say how often the task has failed before this attempt."""
     return Failure.from_json(claim.error).tries if claim.error else 0
+
+
+def noted(claim: Claim) -> Mapping[str, Any]:
+    """Return what the task's last attempt left for this one."""
+    found: Mapping[str, Any] = Failure.from_json(claim.error).context.get("note", {}) if claim.error else {}
+    return found
 
 
 def as_timeout(error: BaseException, claim: Claim, timeout_s: float | None) -> BaseException:

@@ -63,6 +63,14 @@ class StoreJournal:
             result = await make()
         return await self._beside_the_loop(partial(turn.record, result))
 
+    async def turn_s(self, what: str, nonce: str, calls: int, period_s: float) -> float:
+        """Return in how many seconds it is the turn of a call, 0 when it may begin; see :meth:`Store.turn`."""
+        ask = partial(self.store.turn, what, nonce, limit=calls, period_ms=round(period_s * 1000))
+        try:
+            return await self._beside_the_loop(partial(self.insist, ask)) / 1000
+        except StorageError as error:
+            raise AttemptOver(error) from error
+
     async def _beside_the_loop(self, call: Callable[[], T]) -> T:
         return call() if self.keep is None else await asyncio.to_thread(call)
 

@@ -642,6 +642,15 @@ class Store(Protocol):
         """
         ...
 
+    def turn(self, what: str, nonce: str, *, limit: int, period_ms: int) -> int:
+        """Take a place in the line for something that all workers together may do ``limit`` times in any period.
+
+        Returns:
+            In how many milliseconds it is the turn of ``nonce``, 0 from that moment on. A place is given once; whoever
+            asks again under the nonce within a minute after its turn has it still.
+        """
+        ...
+
     def resume(self, resume: Resume) -> Resumed:
         """Answer a waiting run, once."""
         ...

@@ -56,6 +56,10 @@ class Keys:
         """Sorted set: threads by the moment they need the scheduler; hash: the touch of each. One slot."""
         return f"{self.prefix}:{{due}}", f"{self.prefix}:{{due}}:touches"
 
+    def line(self, what: str) -> str:
+        """Sorted set: who stands in the line of a rate limit, by the moment of his turn."""
+        return f"{self.prefix}:line:{{{quote(what, safe='', errors='surrogatepass') or '%'}}}"
+
     def base(self, thread_id: str) -> str:
         """Return what all keys of a thread begin with. Any id will do; an empty tag would be no tag."""
         return f"{self.prefix}:{{{quote(thread_id, safe='', errors='surrogatepass') or '%'}}}:"

@@ -30,6 +30,7 @@ class MemoryBase:
         self._thread_of_run: dict[str, str] = {}
         self._due: dict[str, tuple[int, int]] = {}
         self._touches = 0
+        self._lines: dict[str, dict[str, int]] = {}
         self._listeners: dict[str, list[Callable[[], None]]] = {}
 
     def _task(self, ref: TaskRef) -> tuple[Thread, Run, Task] | Refusal:

@@ -9,6 +9,9 @@ from tenxgraph.store.base import (
 from tenxgraph.store.memory_base import MemoryBase
 from tenxgraph.store.memory_effects import Effect
 
+_KEPT_MS = 60_000
+"""How long a turn is known after its moment."""
+
 
 class MemoryJournal(MemoryBase):
     """Reserves and records effects."""
@@ -46,6 +49,18 @@ class MemoryJournal(MemoryBase):
         with self._changed:
             effect = self._effect(thread_id, key)
             return effect is not None and effect.record(nonce, result)
+
+    def turn(self, what: str, nonce: str, *, limit: int, period_ms: int) -> int:
+        """See :meth:`Store.turn`."""
+        with self._changed:
+            now_ms = self._clock()
+            line = self._lines.setdefault(what, {})
+            if nonce not in line:
+                turns = sorted(line.values())
+                line[nonce] = max(now_ms, turns[-limit] + period_ms) if len(turns) >= limit else now_ms
+                kept_ms = min(now_ms - _KEPT_MS, sorted(line.values())[-limit:][0])
+                self._lines[what] = {other: at_ms for other, at_ms in line.items() if at_ms >= kept_ms}
+            return max(self._lines[what][nonce] - now_ms, 0)
 
     def _effect(self, thread_id: str, key: str) -> Effect | None:
         thread = self._threads.get(thread_id)

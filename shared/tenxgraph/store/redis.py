@@ -272,6 +272,10 @@ class RedisStore:
         """See :meth:`Store.record`."""
         return bool(self._run(self._on(thread_id, "record", key, nonce, result)))
 
+    def turn(self, what: str, nonce: str, *, limit: int, period_ms: int) -> int:
+        """See :meth:`Store.turn`."""
+        return int(self._run(self._scripts.script("turn", [self._keys.line(what)], nonce, limit, period_ms)))
+
     # -- people
 
     def resume(self, resume: Resume) -> Resumed:

@@ -27,7 +27,9 @@ _PRELUDE = ("_record", "_thread", "_claim")
 _MORE: dict[str, tuple[str, ...]] = {}
 """What some scripts need besides."""
 
-_OUTSIDE = frozenset({"watch", "due", "settle_due", "register_run", "release_run", "list_thread", "read_hashes"})
+_OUTSIDE = frozenset(
+    {"watch", "due", "settle_due", "register_run", "release_run", "list_thread", "read_hashes", "turn"}
+)
 
 _ADVICE: tuple[tuple[type[RedisError], str], ...] = (
     (BusyLoadingError, "is still loading its data; try again in a moment"),

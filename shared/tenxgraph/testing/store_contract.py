@@ -28,6 +28,7 @@ from tenxgraph.testing.contract.recovery import DueContract, LeaseContract, Rese
 from tenxgraph.testing.contract.settling import QuestionContract, SettleContract
 from tenxgraph.testing.contract.steps import AdvanceContract
 from tenxgraph.testing.contract.stopping import CancelContract, StopContract
+from tenxgraph.testing.contract.turns import TurnContract
 
 __all__ = ["FakeClock", "MemoryHarness", "StoreContract", "StoreHarness"]
 
@@ -44,6 +45,7 @@ class StoreContract(
     ReserveContract,
     RenewEffectContract,
     RecordContract,
+    TurnContract,
     StopContract,
     CancelContract,
     ContinueContract,

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.state.agent_state import AgentState
-from tenxgraph.core.state.blocks import ToolCallBlock
+from tenxgraph.core.state.blocks import ContentBlock, TextBlock, ToolCallBlock
 from tenxgraph.core.state.message import Message
+from tenxgraph.utils.emit import emit
 from tenxgraph.utils.ids import generate_id
+from tenxgraph.utils.task_context import find_task
 
 Response: TypeAlias = str | Message | Sequence[Any]
 """A text, a message, or its calls: a block, ``{"name": …, "args": {…}, "id": …}``, or ``(name, args)`` each."""
 
 
 class TestAgent:
-    """Gives the scripted responses in order. Needs no model and no extra.
+    """Gives the scripted responses in order, to those who follow tokens word by word. Needs no model and no extra.
 
     Which one comes next follows from the number of assistant messages in ``context``: a node that runs again, in this
     process or another, gives the same answer.
@@ -52,7 +55,17 @@ class TestAgent:
                 "add a response.",
                 error_code="TEST_AGENT",
             )
-        return [_message(self._responses[position], position)]
+        message = _message(self._responses[position], position)
+        task = find_task()
+        if task is not None and task.follows_tokens:
+            _tell(message)
+        return [message]
+
+
+def _tell(message: Message) -> None:
+    for word in re.findall(r"\s*\S+\s*$|\s*\S+", message.text()):
+        piece: list[ContentBlock] = [TextBlock(text=word)]
+        emit(Message(message_id=message.message_id, role=message.role, content=piece, delta=True))
 
 
 def _message(response: Response, position: int) -> Message:

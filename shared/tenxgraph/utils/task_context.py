@@ -1,9 +1,9 @@
 """What the runtime tells user code about the task it runs in."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tenxgraph.core.exceptions import GraphError
@@ -29,6 +29,11 @@ class TaskContext:
         context_manager: The graph's; it shortens what agents send.
         container: The graph's; it supplies what tools depend on.
         tool_call_id: The call of a tool that the code runs for, None in a node's own code.
+        follows_tokens: Whether somebody wants answers of models piece by piece.
+        may_begin_again: Whether the node may leave with ``RetryLater``.
+        note: What the attempt before left for this one.
+        turn: Says how long a call must wait for its turn: what is called, a nonce for the call, how many calls may
+            begin in how many seconds. None where nothing is limited.
         tool_journal: Keeps tool calls from being made again; None for the tool node's own.
         only_call: The one tool call that this task is there for; None for all of the message's.
     """
@@ -48,6 +53,10 @@ class TaskContext:
     context_manager: Any = None
     container: "InjectQ | None" = None
     tool_call_id: str | None = None
+    follows_tokens: bool = False
+    may_begin_again: bool = False
+    note: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    turn: Callable[[str, str, int, float], Awaitable[float]] | None = None
     tool_journal: "ToolJournal | None" = None
     only_call: str | None = None
 

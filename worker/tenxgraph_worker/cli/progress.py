@@ -54,10 +54,12 @@ class RunProgress:
             self._bars.advance(self._steps[chunk.step])
 
     def _retry(self, chunk: StreamChunk) -> None:
-        self._say(f"step {chunk.step}  {chunk.node}: attempt {chunk.attempt} failed, {chunk.data['message']}", "yellow")
+        what = "failed" if chunk.data.get("reason", "retry_wait") == "retry_wait" else "waits"
+        self._say(f"step {chunk.step}  {chunk.node}: attempt {chunk.attempt} {what}, {chunk.data['message']}", "yellow")
 
     def _discarded(self, chunk: StreamChunk) -> None:
-        self._say(f"task {chunk.task}: attempt {chunk.attempt} was lost", "yellow")
+        if chunk.data is None:  # else what follows says why
+            self._say(f"task {chunk.task}: attempt {chunk.attempt} was lost", "yellow")
 
     def _error(self, chunk: StreamChunk) -> None:
         self._say(f"step {chunk.step}  {chunk.node}: {chunk.data['message']}", "red")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.engine.failures import WAITS
 from tenxgraph.engine.results import open_interrupts
 from tenxgraph.store.base import RunView, TaskStatus, TaskView, ThreadView, WaitKind
 from tenxgraph.wire import Checkpointed, Failure, Frontier
@@ -10,6 +11,8 @@ from tenxgraph.wire import Checkpointed, Failure, Frontier
 _REASONS = {
     "waiting_for_version": "no worker has this version of the graph: start one with that code.",
     "suspect": "a worker died while a task of it ran there; such tasks run one at a time in each worker process.",
+    "rate_limit": "it waits for its turn to call a model; all workers together keep to the agent's rate_limit.",
+    "retry_wait": "a task waits for its next attempt, see below.",
     "no_worker": "no worker runs this graph: start one, tenxgraph worker MODULE:ATTR.",
 }
 
@@ -97,10 +100,14 @@ _SAYS = {
 }
 
 
+def _said(failure: Failure) -> str:
+    return f" {failure.message}" if failure.code == WAITS else f" It failed with: {failure.message}"
+
+
 def _task(task: TaskView, now_ms: int) -> str:
     name = f"Task {task.task} ({task.node}), attempt {task.attempt},"
     left_s = (task.until_ms - now_ms) / 1000
-    error = f" It failed with: {Failure.from_json(task.error).message}" if task.error else ""
+    error = _said(Failure.from_json(task.error)) if task.error else ""
     if task.status is TaskStatus.QUEUED:
         return f"{name} is in queue {task.queue or 'tenxgraph'} and no worker has taken it.{error}"
     if task.status is TaskStatus.CLAIMED:

@@ -12,12 +12,15 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel
 
 from tenxgraph.core.exceptions import GraphError
+from tenxgraph.core.graph.model_waits import Waits
+from tenxgraph.core.graph.rate_limit import RateLimit
 from tenxgraph.core.graph.retry_policy import RetryPolicy
 from tenxgraph.core.graph.system_prompt import fill_prompt, names_field
 from tenxgraph.core.graph.tool_node import ToolNode
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.model_summary import MISSING_EXTRA, provider_name
+from tenxgraph.utils.emit import emit
 from tenxgraph.utils.task_context import find_task
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ _logger = logging.getLogger(__name__)
 
 _EXTRAS: Final = ("openai", "google", "anthropic")
 _SUMMARY: Final = "context_summary"
+_RETRIES: Final = 2
 
 
 class Agent:
@@ -44,9 +48,12 @@ class Agent:
         trim_context: Let the graph's context manager shorten what the model is sent. Without one a warning is logged
             and everything is sent.
         retry: How often the model is asked again after an answer that is unusable, 429 and 5xx, and lost connections.
-            The pause is spent waiting in the node.
+            Without one a model that is given by name is asked ``max_retries`` times more (2 unless set). A pause of
+            more than 2 s holds no worker: the task waits, and its next attempt goes on from there.
         fallback_models: Asked in this order when the model fails.
         keep_raw: Keep the whole answer in ``raw``.
+        rate_limit: How often all workers together may call each model: ``"60/min"``, ``"5/s"``, ``"10/30s"``. A call
+            that has to wait for more than 2 s holds no worker. Outside of a graph nothing is limited.
         base_url: An OpenAI-compatible server to ask instead of the model's own provider.
         **model_settings: ``temperature``, ``max_tokens``, ``timeout`` (seconds) and whatever else pydantic-ai's
             ModelSettings have; settings of one provider carry its name, as ``openai_reasoning_effort``.
@@ -54,6 +61,9 @@ class Agent:
     Raises:
         GraphError: ``INVALID_AGENT`` naming the argument that makes no sense.
     """
+
+    may_begin_again: Final = True
+    """An attempt that ends while it waits for its model loses nothing."""
 
     def __init__(
         self,
@@ -66,6 +76,7 @@ class Agent:
         fallback_models: Sequence[str | Model] = (),
         keep_raw: bool = False,
         base_url: str | None = None,
+        rate_limit: str | None = None,
         **model_settings: Any,
     ) -> None:
         self.model = model
@@ -79,6 +90,7 @@ class Agent:
         )
         self.keep_raw = keep_raw
         self.base_url = base_url
+        self.rate_limit = rate_limit
         self.model_settings = model_settings
         self._check()
         # A model's connections belong to the loop they were made on.
@@ -106,7 +118,7 @@ class Agent:
 
     async def _ask(self, sent: AgentState) -> Message:
         try:
-            from tenxgraph.core.graph.model_call import ModelCall, ask, unknown_settings
+            from tenxgraph.core.graph.model_call import Candidate, ModelCall, ask, unknown_settings
             from tenxgraph.core.graph.model_response import to_message
         except ImportError as error:
             raise self._missing_extra(self.model, error) from error
@@ -114,12 +126,36 @@ class Agent:
         if unknown:
             raise _invalid(unknown[0], self.model_settings[unknown[0]], "left out: no model has such a setting")
         tools = self.tool_node.schemas() if self.tool_node is not None else []
+        task = find_task()
         call = ModelCall(
-            list(sent.context), self._system(sent), tools, self.output_schema, self.model_settings, self.retry
+            context=list(sent.context),
+            system=self._system(sent),
+            tools=tools,
+            output_schema=self.output_schema,
+            settings=self._settings(),
+            retry=self.retry,
+            rate_limit=RateLimit.parse(self.rate_limit or ""),
+            tell=emit if task is not None and task.follows_tokens else None,
         )
-        models = [partial(self._model, position) for position in range(1 + len(self.fallback_models))]
-        response, output = await ask(models, call)
-        return to_message(response, output, keep_raw=self.keep_raw)
+        models = [
+            Candidate(self._name(model), partial(self._model, position), self._own_retry(model))
+            for position, model in enumerate((self.model, *self.fallback_models))
+        ]
+        response, output, message_id = await ask(models, call, Waits.of(task))
+        return to_message(response, output, message_id, keep_raw=self.keep_raw)
+
+    def _settings(self) -> dict[str, Any]:
+        # How often and how long is ours to say: a client that waits for a minute holds a worker for a minute.
+        return self.model_settings if not isinstance(self.model, str) else {**self.model_settings, "max_retries": 0}
+
+    def _own_retry(self, model: str | Model) -> RetryPolicy | None:
+        if not isinstance(model, str):
+            return None
+        return RetryPolicy(max_attempts=1 + int(self.model_settings.get("max_retries", _RETRIES)))
+
+    def _name(self, model: str | Model) -> str:
+        name = provider_name(model) if isinstance(model, str) else str(model.model_name)
+        return name if self.base_url is None or not isinstance(model, str) else f"{model} at {self.base_url}"
 
     def _system(self, sent: AgentState) -> str | None:
         prompt = self.system_prompt or ""
@@ -171,6 +207,7 @@ class Agent:
             ("output_schema", "a pydantic model class", _is_schema),
             ("retry", "a RetryPolicy", lambda given: given is None or isinstance(given, RetryPolicy)),
             ("fallback_models", "a list of models", lambda given: all(map(_is_model, given))),
+            ("rate_limit", "a text such as '60/min', '5/s' or '10/30s'", _is_rate),
         ]
         for name, wanted, is_fine in checks:
             if not is_fine(getattr(self, name)):
@@ -183,6 +220,10 @@ def _is_model(given: Any) -> bool:
 
 def _is_schema(given: Any) -> bool:
     return given is None or (isinstance(given, type) and issubclass(given, BaseModel))
+
+
+def _is_rate(given: Any) -> bool:
+    return given is None or (isinstance(given, str) and RateLimit.parse(given) is not None)
 
 
 def _invalid(name: str, value: Any, wanted: str) -> GraphError:

@@ -94,7 +94,8 @@ class CompiledGraph(Generic[StateT]):
             input_data: ``{"messages": […], "state": {…}}`` starts a run; ``{"resume": answer}`` answers a waiting one;
                 None goes on with a failed, stopped or paused one. A state instance stands for its set fields.
             config: ``thread_id``, ``user_id``, ``run_id``, ``recursion_limit``, ``timeout_s``, ``multitask_strategy``,
-                ``priority``, ``start_after_s``, and JSON-able keys of your own. It is never changed.
+                ``priority``, ``start_after_s``, ``stream_tokens`` (whether models' answers are told piece by piece;
+                only ``invoke`` does not ask for it), and JSON-able keys of your own. It is never changed.
             response_granularity: See :meth:`RunHandle.result`.
 
         Returns:
@@ -105,14 +106,14 @@ class CompiledGraph(Generic[StateT]):
         """
         granularity = checked_granularity(response_granularity)
         self._executor.check_may_wait()
-        return self.submit(input_data, config).result(response_granularity=granularity)
+        return self.submit(input_data, _quiet(config)).result(response_granularity=granularity)
 
     async def ainvoke(
         self, input_data: Any, config: Config | None = None, response_granularity: str = _LOW
     ) -> dict[str, Any]:
         """Like :meth:`invoke`."""
         granularity = checked_granularity(response_granularity)
-        handle = await self.asubmit(input_data, config)
+        handle = await self.asubmit(input_data, _quiet(config))
         return await handle.aresult(response_granularity=granularity)
 
     def stream(
@@ -258,6 +259,13 @@ class CompiledGraph(Generic[StateT]):
     async def aclose(self) -> None:
         """Like :meth:`close`."""
         self.close()
+
+
+def _quiet(config: Any) -> Any:
+    """Nobody follows an invoke: answers of models need not be told piece by piece."""
+    if config is not None and not isinstance(config, Mapping):
+        return config
+    return {"stream_tokens": False, **(config or {})}
 
 
 def _invalid(name: str, value: Any, wanted: str) -> GraphError:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from pydantic import BaseModel
-from pydantic_ai.direct import model_request
+from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
@@ -20,14 +19,18 @@ from pydantic_ai.tools import ToolDefinition
 from tenxgraph.core.exceptions import GraphError, NodeError
 from tenxgraph.core.graph.model_request import to_request
 from tenxgraph.core.graph.model_response import OUTPUT_TOOL, read_output
+from tenxgraph.core.graph.model_stream import Pieces, Tell, can_stream
+from tenxgraph.core.graph.model_waits import Waits
+from tenxgraph.core.graph.rate_limit import RateLimit
 from tenxgraph.core.graph.retry_policy import RetryPolicy
 from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.model_summary import provider_name
+from tenxgraph.utils.ids import generate_id
 
 _logger = logging.getLogger(__name__)
 
-Answer: TypeAlias = tuple[ModelResponse, BaseModel | None]
-"""What a model answered, and the structured part of it if one was asked for."""
+Answer: TypeAlias = tuple[ModelResponse, BaseModel | None, str | int]
+"""What a model answered, the structured part of it if one was asked for, and the id of the message that it becomes."""
 
 _PASSING_STATUSES: Final = frozenset({408, 409, 425, 429})
 _OF_THE_MODEL: Final = (ModelAPIError, UnexpectedModelBehavior, NodeError)
@@ -43,7 +46,10 @@ class ModelCall:
         tools: ``{name, description, parameters}`` of what it may call.
         output_schema: What its answer must fit.
         settings: pydantic-ai's ModelSettings.
-        retry: How often it is asked again where that may help.
+        retry: How often it is asked again where that may help; None leaves that to the candidate.
+        rate_limit: How often all workers together may ask one model.
+        new_id: Makes the id of a message.
+        tell: Takes the answer piece by piece; None where nobody follows.
     """
 
     context: Sequence[Message]
@@ -52,53 +58,91 @@ class ModelCall:
     output_schema: type[BaseModel] | None
     settings: Mapping[str, Any]
     retry: RetryPolicy | None
+    rate_limit: RateLimit | None = None
+    new_id: Callable[[], str | int] = generate_id
+    tell: Tell | None = None
 
 
-async def ask(models: Sequence[Callable[[], Model]], call: ModelCall) -> Answer:
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that may be asked.
+
+    Attributes:
+        name: In the line of its rate limit.
+        find: Returns it.
+        retry: How often it is asked again if the agent does not say.
+    """
+
+    name: str
+    find: Callable[[], Model]
+    retry: RetryPolicy | None = None
+
+
+async def ask(models: Sequence[Candidate], call: ModelCall, waits: Waits) -> Answer:
     """Ask the first model; the next where another model may do what one did not.
 
     Raises:
         GraphError: The model or its settings are wrong.
         Exception: What the last model failed with; its notes say what the others failed with.
+        RetryLater: The wait is long, or followers saw a part of an answer that is void now.
     """
     failures: list[Exception] = []
-    for position, find in enumerate(models, 1):
+    while True:
+        asked = models[waits.position]
         try:
-            return await _ask_patiently(find(), call)
+            return await _ask_patiently(asked, call, waits)
         except _OF_THE_MODEL as error:
             failures.append(error)
-            if position == len(models):
+            if waits.position + 1 == len(models):
                 _note_others(error, failures[:-1])
                 raise
-            _logger.warning("model %d of %d failed, the next is asked: %s", position, len(models), error)
+            waits.go_to(waits.position + 1)
+            _logger.warning("model %d of %d failed, the next is asked: %s", waits.position, len(models), error)
+            await waits.pause(0.0, str(error))
         except UserError as error:
             raise GraphError(f"The model cannot be asked: {error.message}", error_code="MODEL") from error
-    raise AssertionError("an agent has a model")
 
 
-async def _ask_patiently(model: Model, call: ModelCall) -> Answer:
+async def _ask_patiently(asked: Candidate, call: ModelCall, waits: Waits) -> Answer:
+    model = asked.find()
+    retry = call.retry or asked.retry
     messages = to_request(call.context, call.system, model.system)
-    attempt = 1
     while True:
+        if call.rate_limit is not None:
+            await waits.for_turn(call.rate_limit, asked.name)
         try:
-            return await _ask_once(model, messages, call)
+            return await _ask_once(model, messages, call, waits)
         except _OF_THE_MODEL as error:
-            if call.retry is None or not _may_pass(error) or not call.retry.retries(error, attempt):
+            waits.tries += 1
+            if retry is None or not _may_pass(error) or not retry.retries(error, waits.tries):
                 raise
-            pause_s = max(call.retry.delay_s(attempt, model.model_name), getattr(error, "retry_after", None) or 0.0)
+            pause_s = max(retry.delay_s(waits.tries, model.model_name), getattr(error, "retry_after", None) or 0.0)
             _logger.info("model %s is asked again in %.1f s: %s", model.model_name, pause_s, error)
-            await asyncio.sleep(pause_s)
-            attempt += 1
+            await waits.pause(pause_s, str(error))
 
 
-async def _ask_once(model: Model, messages: list[ModelMessage], call: ModelCall) -> Answer:
-    response = await model_request(
-        model,
-        messages,
-        model_settings=cast("ModelSettings", dict(call.settings)) or None,
-        model_request_parameters=_parameters(call),
-    )
-    return response, read_output(response, call.output_schema)
+async def _ask_once(model: Model, messages: list[ModelMessage], call: ModelCall, waits: Waits) -> Answer:
+    settings = cast("ModelSettings", dict(call.settings)) or None
+    parameters = _parameters(call)
+    if call.tell is None or not can_stream(model):
+        response = await model_request(model, messages, model_settings=settings, model_request_parameters=parameters)
+        return response, read_output(response, call.output_schema), call.new_id()
+    message_id = call.new_id()
+
+    def tell(delta: Message) -> None:
+        waits.has_told = True
+        call.tell and call.tell(delta)
+
+    pieces = Pieces(message_id, tell)
+    async with model_request_stream(
+        model, messages, model_settings=settings, model_request_parameters=parameters
+    ) as stream:
+        async for event in stream:
+            pieces.take(event)
+        response = stream.get()
+    if response.state == "incomplete":
+        raise ModelAPIError(model.model_name, "the answer broke off before its end")
+    return response, read_output(response, call.output_schema), message_id
 
 
 def _may_pass(error: Exception) -> bool:

@@ -57,7 +57,7 @@ def read_output(response: ModelResponse, schema: type[OutputT] | None) -> Output
         ) from error
 
 
-def to_message(response: ModelResponse, output: BaseModel | None, *, keep_raw: bool) -> Message:
+def to_message(response: ModelResponse, output: BaseModel | None, message_id: str | int, *, keep_raw: bool) -> Message:
     """Return the answer as an assistant message."""
     parts = _kept_parts(response, output)
     calls = [part for part in parts if isinstance(part, ToolCallPart)]
@@ -65,6 +65,7 @@ def to_message(response: ModelResponse, output: BaseModel | None, *, keep_raw: b
     if output is not None and _final_call(response) is not None:
         content.append(TextBlock(text=output.model_dump_json()))
     return Message(
+        message_id=message_id,
         role="assistant",
         content=content,
         tools_calls=[_raw_call(call) for call in calls] or None,

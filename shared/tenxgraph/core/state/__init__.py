@@ -20,6 +20,7 @@ from tenxgraph.core.state.context_manager import BaseContextManager, MessageCont
 from tenxgraph.core.state.execution_state import ExecMeta, ExecutionState, ExecutionStatus, StopRequestStatus
 from tenxgraph.core.state.media import AnnotationRef, MediaRef
 from tenxgraph.core.state.message import Message, TokenUsages
+from tenxgraph.core.state.message_view import MessageView
 from tenxgraph.core.state.reducers import (
     add_messages,
     append_items,
@@ -48,6 +49,7 @@ __all__ = [
     "MediaRef",
     "Message",
     "MessageContextManager",
+    "MessageView",
     "ReasoningBlock",
     "RemoteToolCallBlock",
     "StopRequestStatus",
