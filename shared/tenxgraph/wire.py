@@ -7,7 +7,8 @@ from typing import Any, Final, Self
 import orjson
 
 from tenxgraph.core.state.codec import EncodedUpdate
-from tenxgraph.core.state.image import ItemLog, StateImage, Version
+from tenxgraph.core.state.image import ItemLog, Origin, StateImage, Version
+from tenxgraph.core.state.trim import Trim
 
 FORMAT = 1
 
@@ -36,22 +37,26 @@ class TaskUpdate:
     Attributes:
         fields: Right operands of the reducers.
         targets: Where the task itself leads (a Command's goto, an error route); None means by its edges.
+        trim: What a context manager left of the conversation.
     """
 
     fields: EncodedUpdate
     targets: tuple[Target, ...] | None = None
+    trim: Trim | None = None
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
         targets = None if self.targets is None else [[target.node, target.send] for target in self.targets]
-        return _dumps({"fields": self.fields.to_json().decode(), "targets": targets})
+        trim = {} if self.trim is None else {"trim": self.trim.to_json()}
+        return _dumps({"fields": self.fields.to_json().decode(), "targets": targets, **trim})
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
         """Read :meth:`to_json` back."""
         raw = orjson.loads(text)
         targets = None if raw["targets"] is None else tuple(Target(*target) for target in raw["targets"])
-        return cls(EncodedUpdate.from_json(raw["fields"].encode()), targets)
+        trim = Trim.from_json(raw["trim"]) if "trim" in raw else None
+        return cls(EncodedUpdate.from_json(raw["fields"].encode()), targets, trim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,13 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Where ``context`` stood when the run had taken its input: generation, length and version."""
+    """Where ``context`` stood when the run had taken its input: generation, length, version, end in its home."""
 
     gen: int
     length: int
     version: int
+    home: int = -1
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +280,20 @@ def _image_to_json(image: StateImage) -> dict[str, Any]:
     return {
         "version": [image.version.number, image.version.nonce],
         "values": {name: value.decode() for name, value in image.values.items()},
-        "lists": {name: [log.gen, [item.decode() for item in log]] for name, log in image.lists.items()},
+        "lists": {name: _log_to_json(log) for name, log in image.lists.items()},
     }
+
+
+def _log_to_json(log: ItemLog) -> list[Any]:
+    items, cut = [item.decode() for item in log], log.origin.to_text()
+    return [log.gen, items, cut] if cut else [log.gen, items]
+
+
+def _log_from_json(gen: int, items: list[str], cut: str = "") -> ItemLog:
+    return ItemLog([item.encode() for item in items], gen, Origin.from_text(cut, gen))
 
 
 def _image_from_json(raw: Mapping[str, Any]) -> StateImage:
     values = {name: value.encode() for name, value in raw["values"].items()}
-    lists = {name: ItemLog([item.encode() for item in items], gen) for name, (gen, items) in raw["lists"].items()}
+    lists = {name: _log_from_json(*log) for name, log in raw["lists"].items()}
     return StateImage(Version(*raw["version"]), values, lists)

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from tenxgraph.core.graph import CompiledGraph
 from tenxgraph.testing.oracle import GraphCase
-from tests.graphs import calls, effects, faults, flow, people, values
+from tests.graphs import agents, calls, effects, faults, flow, people, values
 
+_ALL = (flow.CASES, values.CASES, faults.CASES, people.CASES, effects.CASES, calls.CASES, agents.CASES)
 CASES: Final[dict[str, GraphCase]] = {
-    case.name: case for case in chain(flow.CASES, values.CASES, faults.CASES, people.CASES, effects.CASES, calls.CASES)
+    case.name: case for case in chain(*_ALL)
 }
 
 

@@ -19,6 +19,7 @@ from tenxgraph.core.graph.planner import resolve_targets
 from tenxgraph.core.graph.tool_journal import RunToolJournal
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import EncodedUpdate
+from tenxgraph.core.state.trim import trim_of
 from tenxgraph.engine.chunks import chunk, lines
 from tenxgraph.engine.emitter import Emitter, send_at_once
 from tenxgraph.engine.failures import WAITS, as_timeout, failed, failed_before, failure_of, noted
@@ -243,6 +244,10 @@ class AttemptRunner:
         if result.state is not None:
             fields = codec.diff(claim.image, _overlay(arrival), result.state)
         encoded = codec.validate_update(fields, place=place)
+        if result.trimmed is not None:
+            return TaskUpdate(
+                encoded, None, trim_of(codec, claim.image, _overlay(arrival), result.trimmed, place=place)
+            )
         if not result.targets:
             return TaskUpdate(encoded)
         known = self.runtime.definition.nodes

@@ -14,9 +14,10 @@ from tenxgraph.core.exceptions import InvalidInputError
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import EncodedUpdate
 from tenxgraph.core.state.message import Message
+from tenxgraph.core.state.trim import CONTEXT
 from tenxgraph.engine.chunks import chunk
 from tenxgraph.engine.runtime import Runtime
-from tenxgraph.engine.step import CONTEXT, PLAN_ADVANCE, PLAN_RESUME, PLAN_START
+from tenxgraph.engine.step import PLAN_ADVANCE, PLAN_RESUME, PLAN_START
 from tenxgraph.store.base import PLAN, InputKind, NewRun, TaskSpec
 from tenxgraph.wire import RunConfig, TaskUpdate
 

@@ -22,7 +22,9 @@ from tenxgraph.core.graph.ports import EndedRuns, SubmittedRun
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.graph.state_snapshot import StateSnapshot
 from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
+from tenxgraph.core.state.trim import CONTEXT
 from tenxgraph.engine.answers import match_answers
 from tenxgraph.engine.call import Call, new_run, read_call, read_config
 from tenxgraph.engine.ending import RunFilter, cancel_run, unfinished_runs
@@ -262,6 +264,17 @@ class EngineClient(Generic[StateT]):
         """See :meth:`Executor.asnapshot`."""
         return await self._call(self.snapshot, config, checkpoint)
 
+    def messages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
+        """See :meth:`Executor.messages`."""
+        _check_whole("offset", offset, None)
+        _check_whole("limit", limit, 1)
+        items = self.store.log(self._thread(config).thread_id, CONTEXT, offset=offset, limit=limit)
+        return [self.runtime.codec.decode_item(CONTEXT, item) for item in items]
+
+    async def amessages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
+        """See :meth:`Executor.amessages`."""
+        return await self._call(self.messages, config, offset, limit)
+
     def _thread(self, config: Mapping[str, Any]) -> ThreadView:
         checked = read_config(config, recursion_limit=self._recursion_limit)
         thread = self.store.thread(checked.thread_id) if "thread_id" in config else None
@@ -372,6 +385,13 @@ class EngineClient(Generic[StateT]):
     def close(self) -> None:
         """See :meth:`Executor.close`."""
         self.store.close()
+
+
+def _check_whole(name: str, given: Any, least: int | None) -> None:
+    if isinstance(given, int) and not isinstance(given, bool) and (least is None or given >= least):
+        return
+    wanted = "a whole number" if least is None else f"a whole number from {least} up"
+    raise InvalidInputError(f"{name} is {given!r}: give {wanted}.", context={name: given})
 
 
 def _following(run_id: str, config: RunConfig, after: str) -> SubmittedRun:

@@ -1,6 +1,7 @@
 """What a settled run gave, in the caller's granularity; or the error it ended with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic_core import from_json
@@ -17,14 +18,15 @@ from tenxgraph.core.exceptions import (
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import ItemLog, StateImage
 from tenxgraph.core.state.message import Message, TokenUsages
+from tenxgraph.core.state.trim import CONTEXT
 from tenxgraph.engine.runtime import Runtime
-from tenxgraph.engine.step import CONTEXT
 from tenxgraph.engine.views import run_state
 from tenxgraph.store.base import Interrupt, RunView, Store
 from tenxgraph.utils.constants import ResponseGranularity
 from tenxgraph.wire import Base, Checkpointed, Failure, Frontier
 
 _KINDS = {kind.__name__: kind for kind in (NodeTimeoutError, EffectLostError)}
+_BATCH = 50
 _GOOD = frozenset({RunStatus.COMPLETED, RunStatus.WAITING, RunStatus.STOPPED})
 
 
@@ -68,33 +70,33 @@ def total_usage(messages: Sequence[Message]) -> TokenUsages | None:
 
 
 def _messages(runtime: Runtime[Any], store: Store, run: RunView, image: StateImage) -> list[Message]:
-    """The last user message, and what the run added behind it."""
+    """The last user message, and what the run added behind it, whatever of it was trimmed since."""
     context = runtime.codec.log(image, CONTEXT)
     base = Frontier.from_json(run.plan).base
     if base is None:
         return []
-    before, added = _split(runtime, store, run, context, base)
-    asked = _last_user_message(runtime, before)
-    new = [runtime.codec.decode_item(CONTEXT, item) for item in added]
+    before, added = _split(store, run, context, base)
+    decode = partial(runtime.codec.decode_item, CONTEXT)
+    asked = next((message for message in map(decode, before) if message.role == "user"), None)
+    new = [decode(item) for item in added]
     return [asked, *new] if asked is not None else new
 
 
-def _split(
-    runtime: Runtime[Any], store: Store, run: RunView, context: ItemLog, base: Base
-) -> tuple[ItemLog, Sequence[bytes]]:
+def _split(store: Store, run: RunView, context: ItemLog, base: Base) -> tuple[Iterator[bytes], Sequence[bytes]]:
+    """What was there when the run began, backwards, and what it added."""
     if context.gen == base.gen:
-        return context.view(base.length), context[base.length :]
-    old = runtime.codec.log(store.image(run.thread_id, base.version), CONTEXT)
-    known = set(old)
-    return old, [item for item in context if item not in known]
+        return reversed(context[: base.length]), context[base.length :]
+    if context.origin.home != base.home:  # it was written anew, elsewhere
+        old = store.image(run.thread_id, base.version).lists.get(CONTEXT, ItemLog())
+        return reversed(old[:]), [item for item in context if item not in set(old)]
+    read = partial(store.log, run.thread_id, CONTEXT, home=base.home)
+    return _backwards(read, base.end), read(offset=base.end, limit=context.end - base.end)
 
 
-def _last_user_message(runtime: Runtime[Any], log: ItemLog) -> Message | None:
-    for position in range(log.length - 1, -1, -1):
-        message: Message = runtime.codec.decode_item(CONTEXT, log[position : position + 1][0])
-        if message.role == "user":
-            return message
-    return None
+def _backwards(read: Callable[..., Sequence[bytes]], end: int) -> Iterator[bytes]:
+    for stop in range(end, 0, -_BATCH):
+        first = max(stop - _BATCH, 0)
+        yield from reversed(read(offset=first, limit=stop - first))
 
 
 def raise_for(run: RunView, cause: BaseException | None) -> None:

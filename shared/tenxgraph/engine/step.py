@@ -13,7 +13,9 @@ from tenxgraph.core.graph.merge import merge
 from tenxgraph.core.graph.planner import Plan, Planned, exceeds, plan_next, resolve_targets
 from tenxgraph.core.graph.router import Router
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.core.state.image import ItemLog, Patch, StateImage, Version, apply
+from tenxgraph.core.state.codec import EncodedUpdate
+from tenxgraph.core.state.image import Patch, StateImage, Version, apply
+from tenxgraph.core.state.trim import CONTEXT, Trim, chosen_trim
 from tenxgraph.engine.chunks import chunk, lines
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.tool_tasks import Part, distributing, has_calls, parts_of, whole
@@ -29,7 +31,6 @@ from tenxgraph.wire import Arrival, Base, Checkpointed, Failure, Finished, Front
 PLAN_START = "start"
 PLAN_RESUME = "resume"
 PLAN_ADVANCE = "advance"
-CONTEXT = "context"
 
 
 class AdvanceError(Exception):
@@ -70,7 +71,7 @@ def plan_start(runtime: Runtime[Any], claim: Claim) -> Steps[Advance]:
     taken = TaskUpdate.from_json(claim.run.input)
     ended = _merged(runtime, claim, [("input", taken)], (START,))
     context = runtime.codec.log(ended.after, CONTEXT)
-    frontier = Frontier(Base(context.gen, context.length, ended.after.version.number))
+    frontier = Frontier(Base(context.gen, context.length, ended.after.version.number, context.origin.home, context.end))
     ended = replace(ended, frontier=frontier, events=())
     return (yield from _go_on(runtime, ended, (Finished(START),)))
 
@@ -115,19 +116,31 @@ def _merged(
     runtime: Runtime[Any], claim: Claim, updates: Sequence[tuple[str, TaskUpdate]], nodes: tuple[str, ...]
 ) -> _Ended:
     image, first = claim.image, Patch()
+    version = Version(image.version.number + 1, secrets.token_hex(8))
     if image.version == Version.ZERO:
         first = runtime.codec.initial_patch()
-        image = apply(image, first, Version.ZERO)
+        image = apply(image, first, version)
     try:
-        patch = merge(runtime.codec, image, [(label, update.fields) for label, update in updates])
+        patch = merge(runtime.codec, image, *_operands(runtime, image, updates))
     except TenxGraphError as error:
         raise AdvanceError(str(error.context.get("field", "merge"))) from error
-    after = apply(image, patch, Version(claim.image.version.number + 1, secrets.token_hex(8)))
+    after = apply(image, patch, version)
     authors = nodes or tuple(label for label, _ in updates)
-    written = [update for _, update in updates]
-    events = tuple(_message_events(claim.run.step, runtime.codec.log(image, CONTEXT), patch, authors, written))
+    events = tuple(_message_events(claim.run.step, patch, authors, [update for _, update in updates]))
     frontier = Frontier.from_json(claim.run.plan)
     return _Ended(claim, image, after, _behind(first, patch), frontier, events, nodes)
+
+
+def _operands(
+    runtime: Runtime[Any], image: StateImage, updates: Sequence[tuple[str, TaskUpdate]]
+) -> tuple[list[tuple[str, EncodedUpdate]], Trim | None]:
+    trim = chosen_trim(runtime.codec, image, [(update.fields, update.trim) for _, update in updates])
+    fields = [
+        (label, part)
+        for label, update in updates
+        for part in ((update.fields, trim.fields) if trim is not None and update.trim is trim else (update.fields,))
+    ]
+    return fields, trim
 
 
 def _behind(first: Patch, patch: Patch) -> Patch:
@@ -136,23 +149,17 @@ def _behind(first: Patch, patch: Patch) -> Patch:
         name: (*first.appends.get(name, ()), *patch.appends.get(name, ())) for name in first.appends | patch.appends
     }
     kept = {name: items for name, items in appends.items() if name not in patch.rewrites}
-    return Patch(first.values | patch.values, kept, patch.rewrites)
+    return Patch(first.values | patch.values, kept, patch.rewrites, patch.cuts)
 
 
 def _message_events(
-    step: int, before: ItemLog, patch: Patch, authors: Sequence[str], updates: Sequence[TaskUpdate]
+    step: int, patch: Patch, authors: Sequence[str], updates: Sequence[TaskUpdate]
 ) -> list[bytes]:
-    rewritten = patch.rewrites.get(CONTEXT)
-    added = patch.appends.get(CONTEXT, ()) if rewritten is None else _new_items(before, rewritten)
+    added = patch.cuts[CONTEXT].items if CONTEXT in patch.cuts else patch.appends.get(CONTEXT, ())
     # Backwards, so that of two tasks with the same message the first is its author, as it is when they merge.
     written = reversed(list(zip(authors, updates, strict=True)))
     author = {item: name for name, update in written for item in update.fields.fields.get(CONTEXT, ())}
     return [chunk("message", step=step, node=author.get(item), message=item) for item in added]
-
-
-def _new_items(before: ItemLog, rewritten: Sequence[bytes]) -> list[bytes]:
-    old = set(before)
-    return [item for item in rewritten if item not in old]
 
 
 def _go_on(runtime: Runtime[Any], ended: _Ended, finished: Sequence[Finished]) -> Steps[Advance]:

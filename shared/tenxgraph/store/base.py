@@ -715,6 +715,18 @@ class Store(Protocol):
         """The state at a version (the newest without). KeyError when there is none."""
         ...
 
+    def log(self, thread_id: str, name: str, *, offset: int, limit: int, home: int | None = None) -> Sequence[bytes]:
+        """All that was ever written to a list, oldest first, whatever was cut out of it.
+
+        Args:
+            thread_id: A thread that is not there has no items.
+            name: Of the list field.
+            home: Only what lies in the list of this generation.
+            offset: How many to pass over; below 0 counted from the end.
+            limit: How many to return at most.
+        """
+        ...
+
     def checkpoint(self, thread_id: str, version: int | None = None) -> Checkpoint | None:
         """The record of a version (the newest without)."""
         ...

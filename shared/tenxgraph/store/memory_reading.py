@@ -58,6 +58,15 @@ class MemoryReading(MemoryBase):
                 raise KeyError(version)
             return images[version]
 
+    def log(self, thread_id: str, name: str, *, offset: int, limit: int, home: int | None = None) -> Sequence[bytes]:
+        """See :meth:`Store.log`."""
+        with self._changed:
+            thread = self._threads.get(thread_id)
+            homes = thread.logs.get(name, {}) if thread else {}
+            items = [item for each in sorted(homes) if home in (None, each) for item in homes[each]]
+            first = offset if offset >= 0 else max(len(items) + offset, 0)
+            return items[first : first + max(limit, 0)]
+
     def checkpoint(self, thread_id: str, version: int | None = None) -> Checkpoint | None:
         """See :meth:`Store.checkpoint`."""
         found = self.checkpoints(thread_id, limit=1, before=None if version is None else version + 1)

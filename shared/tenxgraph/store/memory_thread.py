@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.core.state.image import ItemLog, StateImage, Version, apply
+from tenxgraph.core.state.image import ItemLog, Origin, Patch, StateImage, Version, apply
 from tenxgraph.store.base import (
     PLAN,
     Advance,
@@ -158,6 +158,7 @@ class Thread:
     delayed: dict[str, int] = field(default_factory=dict[str, int])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     images: list[StateImage] = field(default_factory=lambda: [StateImage()])
+    logs: dict[str, dict[int, list[bytes]]] = field(default_factory=dict[str, dict[int, list[bytes]]])
     checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
     effects: dict[str, Effect] = field(default_factory=dict[str, Effect])
 
@@ -345,6 +346,7 @@ class Thread:
         """Write what a step changed."""
         version = Version(advance.base.number + 1, advance.nonce)
         self.images.append(apply(self.images[-1], advance.patch, version))
+        self._note_items(advance.patch)
         self.changed_ms = now_ms
         self.add_events(run, now_ms, advance.events)
         run.version, run.step, run.plan, run.reason = version.number, advance.step, advance.plan, advance.reason
@@ -357,12 +359,23 @@ class Thread:
         """Write the next version with all that the thread held at an older one."""
         version, old, new = Version(self.version.number + 1, nonce), self.images[number], self.images[-1]
         lists = {
-            name: log if _same_place(log, new.lists.get(name)) else ItemLog(list(log), version.number)
+            name: log if _same_place(log, new.lists.get(name)) else self._cut_back(name, log, version.number)
             for name, log in old.lists.items()
         }
         self.images.append(StateImage(version, old.values, lists))
         self.changed_ms = now_ms
         self.checkpoints.append(Checkpoint(version, run.new.run_id, run.step, status, meta, now_ms))
+
+    def _cut_back(self, name: str, log: ItemLog, gen: int) -> ItemLog:
+        """What the list held then, where its items lie; what was appended since stays in between."""
+        home = log.origin.home
+        return ItemLog(list(log), gen, Origin(home, len(self.logs[name][home]), log.origin.places(0, log.length)))
+
+    def _note_items(self, patch: Patch) -> None:
+        cut = ((name, each.items) for name, each in patch.cuts.items())
+        for name, items in (*patch.appends.items(), *patch.rewrites.items(), *cut):
+            homes = self.logs.setdefault(name, {})
+            homes.setdefault(self.images[-1].lists[name].origin.home, []).extend(items)
 
     def _go_on(self, run: Run, advance: Advance, now_ms: int) -> None:
         if advance.status is RunStatus.FAILED:

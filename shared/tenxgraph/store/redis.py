@@ -396,6 +396,12 @@ class RedisStore:
         base = self._keys.base(thread_id)
         return self._history.newest(base, known) if version is None else self._history.at(base, version)
 
+    def log(self, thread_id: str, name: str, *, offset: int, limit: int, home: int | None = None) -> Sequence[bytes]:
+        """See :meth:`Store.log`."""
+        base = self._keys.base(thread_id)
+        homes = self._history.homes(base, name) if home is None else [home]
+        return self._history.log(base, name, homes, offset, limit)
+
     def checkpoint(self, thread_id: str, version: int | None = None) -> Checkpoint | None:
         """See :meth:`Store.checkpoint`."""
         found = self.checkpoints(thread_id, limit=1, before=None if version is None else version + 1)
@@ -451,7 +457,7 @@ def _advance_args(advance: Advance) -> list[Arg]:
     return [
         *(base.number, base.nonce, advance.nonce, advance.step, advance.status, advance.plan, advance.reason),
         *(advance.wait, advance.error, advance.meta, advance.events),
-        *(len(patch.values), len(patch.appends) + len(patch.rewrites), len(advance.tasks)),
+        *(len(patch.values), len(patch.appends) + len(patch.rewrites) + len(patch.cuts), len(advance.tasks)),
         *_patch_args(patch),
         *(part for spec in advance.tasks for part in _spec_args(spec)),
     ]
@@ -464,3 +470,6 @@ def _patch_args(patch: Patch) -> Iterator[Arg]:
         for name, items in lists.items():
             yield from (name, how, len(items))
             yield from items
+    for name, cut in patch.cuts.items():
+        yield from (name, "cut", len(cut.items), cut.origin.to_text())
+        yield from cut.items

@@ -6,7 +6,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from tenxgraph.core.state.image import ItemLog, StateImage, Version
+from tenxgraph.core.state.image import ItemLog, Origin, StateImage, Version, within
 from tenxgraph.store import redis_replies as replies
 from tenxgraph.store.base import Checkpoint
 from tenxgraph.store.keys import key_of
@@ -33,15 +33,18 @@ class History:
     def __init__(self, scripts: Scripts) -> None:
         self._scripts = scripts
 
-    def items(self, base: str, name: str, gen: int, start: int, end: int) -> list[bytes]:
+    def items(self, base: str, name: str, origin: Origin, start: int, end: int) -> list[bytes]:
         """Return items of a list from ``start`` up to ``end``.
 
         Raises:
             KeyError: They are gone, and the thread with them.
         """
-        key = key_of(base, "list", name, gen)
-        starts = range(start, end, _BATCH)
-        commands: list[Command] = [("LRANGE", key, at, min(at + _BATCH, end) - 1) for at in starts]
+        key = key_of(base, "list", name, origin.home)
+        commands: list[Command] = [
+            ("LRANGE", key, at, min(at + _BATCH, stop) - 1)
+            for first, stop in origin.places(start, end)
+            for at in range(first, stop, _BATCH)
+        ]
         found = [item for batch in self._scripts.run(*commands) for item in batch] if commands else []
         if len(found) < end - start:
             raise KeyError(key)
@@ -80,8 +83,29 @@ class History:
             start = f"({entries[-1][0].decode()}"
 
     def _list_at(self, base: str, name: str, raw: bytes) -> ItemLog:
-        gen, length = map(int, raw.split(b":"))
-        return ItemLog(self.items(base, name, gen, 0, length), gen)
+        number, length, *cut = replies.text(raw).split(":", 2)
+        gen = int(number)
+        origin = Origin.from_text("".join(cut), gen)
+        return ItemLog(self.items(base, name, origin, 0, int(length)), gen, origin)
+
+    def homes(self, base: str, name: str) -> list[int]:
+        """Return the generations of a list that have a list of their own."""
+        found: set[bytes] = self._scripts.run(("SMEMBERS", key_of(base, "generations")))[0]
+        of_list = (text.rpartition(":") for text in map(replies.text, found))
+        return sorted(int(gen) for field, _, gen in of_list if field == name)
+
+    def log(self, base: str, name: str, homes: Sequence[int], offset: int, limit: int) -> list[bytes]:
+        """Return what was ever written to a list, also what was cut out of it."""
+        keys = [key_of(base, "list", name, home) for home in homes]
+        lengths: list[int] = self._scripts.run(*(("LLEN", key) for key in keys)) if keys else []
+        first = max(sum(lengths) + offset, 0) if offset < 0 else offset
+        spans = within([(0, length) for length in lengths], first, first + max(limit, 0))
+        commands: list[Command] = [
+            ("LRANGE", keys[place], at, min(at + _BATCH, stop) - 1)
+            for place, start, stop in spans
+            for at in range(start, stop, _BATCH)
+        ]
+        return [item for batch in self._scripts.run(*commands) for item in batch] if commands else []
 
     def checkpoints(self, base: str, *, limit: int, before: int | None) -> list[Checkpoint]:
         """Return the records of versions, newest first."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.core.state.image import ItemLog, StateImage, Version
+from tenxgraph.core.state.image import ItemLog, Origin, StateImage, Version
 from tenxgraph.store.base import (
     Admission,
     AdmissionOutcome,
@@ -27,8 +27,8 @@ from tenxgraph.store.base import (
 )
 
 Fields = Mapping[bytes, bytes]
-LoadItems = Callable[[str, int, int, int], Sequence[bytes]]
-"""(list field, generation, first, end) → the items."""
+LoadItems = Callable[[str, Origin, int, int], Sequence[bytes]]
+"""(list field, origin of its generation, first, end) → the items."""
 
 
 def text(raw: bytes | None) -> str:
@@ -177,16 +177,17 @@ def image(reply: Sequence[Any], known: StateImage | None, load: LoadItems) -> St
         return had
     version, nonce, on_top, values, lists = reply
     base = had if on_top else StateImage()
-    logs = {text(row[0]): _log(base.lists.get(text(row[0])), row, load) for row in _by(5, lists)}
+    logs = {text(row[0]): _log(base.lists.get(text(row[0])), row, load) for row in _by(6, lists)}
     changed = {text(name): value for name, value in fields(values).items()}
     return StateImage(Version(number(version), text(nonce)), {**base.values, **changed}, logs)
 
 
 def _log(had: ItemLog | None, row: Sequence[Any], load: LoadItems) -> ItemLog:
-    name, gen, length, start, items = row
+    name, gen, length, start, items, cut = row
+    origin = Origin.from_text(text(cut), number(gen))
     if len(items) < length - start:
-        items = load(text(name), number(gen), start, length)
-    return had.view(start).append(items) if had is not None and start else ItemLog(items, number(gen))
+        items = load(text(name), origin, start, length)
+    return had.view(start).append(items) if had is not None and start else ItemLog(items, number(gen), origin)
 
 
 def claim(ref: TaskRef, reply: Sequence[Any], known: StateImage | None, load: LoadItems) -> Claim:

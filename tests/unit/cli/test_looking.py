@@ -10,7 +10,7 @@ import pytest
 from tenxgraph import AgentState, StateGraph
 from tenxgraph.core.exceptions import InterruptConflictError, InvalidInputError, TenxGraphError, ThreadBusyError
 from tenxgraph.core.graph import CompiledGraph, RetryPolicy, RunStatus
-from tenxgraph.core.state import Message
+from tenxgraph.core.state import ImageBlock, MediaRef, Message, TextBlock, ToolCallBlock
 from tenxgraph.engine.ending import PAGE, RunFilter
 from tenxgraph.store.base import RunView
 from tenxgraph.store.memory import MemoryStore
@@ -377,3 +377,14 @@ def test_what_did_not_end_like_that_is_not_tried_again(store: MemoryStore, build
 
     with pytest.raises(InvalidInputError, match=f"is failed, not dead: 'tenxgraph runs why {run.run_id}'"):
         retry_run(store, run, {RunStatus.DEAD}, "q")
+
+
+def test_a_message_of_the_log_is_told_with_its_calls() -> None:
+    call = ToolCallBlock(id="c1", name="find", args={"order": 7})
+    image = ImageBlock(media=MediaRef(url="https://example.org/a.png"))
+    message = Message(message_id="m1", role="assistant", content=[TextBlock(text="I look"), call, image], timestamp=1.0)
+
+    told = records.message_record(message.model_dump_json().encode())
+
+    assert (told["message_id"], told["role"], told["at"]) == ("m1", "assistant", "1970-01-01T00:00:01.000+00:00")
+    assert told["text"] == "I look → find({'order': 7}) <image>"

@@ -130,7 +130,7 @@ def test_a_patch_writes_values_appends_and_rewrites() -> None:
     assert {name: (log.gen, list(log)) for name, log in after.lists.items()} == {
         "l": (4, [b"a", b"c"]),
         "m": (2, [b"e"]),
-        "new": (0, [b"d"]),
+        "new": (2, [b"d"]),
     }
     assert (image.values["x"], list(image.lists["l"]), list(image.lists["m"])) == (b"1", [b"a"], [b"b"])
 

@@ -560,7 +560,6 @@ def test_eleven_turns_through_a_manager_of_ten_send_the_first_and_the_last_ten()
     assert prompts(script.asked[9]) == [f"turn {turn}" for turn in range(10)]
     assert prompts(script.asked[10]) == [f"turn {turn}" for turn in range(11)]
     assert prompts(script.asked[11]) == ["turn 0", *(f"turn {turn}" for turn in range(2, 12))]
-    assert len(app.get_state({"thread_id": "t"}).state.context) == 24
 
 
 def test_a_new_summary_is_sent_and_stored() -> None:

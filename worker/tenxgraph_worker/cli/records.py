@@ -3,13 +3,16 @@
 import json
 from typing import Any
 
+from tenxgraph.core.state.blocks import TextBlock, ToolCallBlock, ToolResultBlock
 from tenxgraph.core.state.image import StateImage
+from tenxgraph.core.state.message import Message
 from tenxgraph.engine.results import open_interrupts
 from tenxgraph.store.base import Checkpoint, RunView, TaskView, ThreadView
 from tenxgraph.wire import Checkpointed, Failure, Frontier, RunConfig
 from tenxgraph_worker.cli.output import iso_time
 
 Record = dict[str, Any]
+_TOLD = (TextBlock, ToolCallBlock, ToolResultBlock)
 
 
 def run_row(run: RunView) -> Record:
@@ -43,6 +46,16 @@ def run_record(run: RunView, tasks: list[TaskView]) -> Record:
         "waiting_nodes": [item.node for item in Frontier.from_json(run.plan).waiting],
         "config": config(run.request),
     }
+
+
+def message_record(item: bytes) -> Record:
+    """A message of a thread's log, with its text in one line and what it calls."""
+    message = Message.model_validate_json(item)
+    calls = [f"→ {block.name}({block.args})" for block in message.content if isinstance(block, ToolCallBlock)]
+    others = [f"<{block.type}>" for block in message.content if not isinstance(block, _TOLD)]
+    text = " ".join(part for part in (message.text(), *calls, *others) if part)
+    at_ms = 0 if message.timestamp is None else round(message.timestamp * 1000)
+    return {**json.loads(item), "at": iso_time(at_ms), "text": text}
 
 
 def task_record(task: TaskView) -> Record:

@@ -25,15 +25,19 @@ _HISTORY = {
     "next": "next",
     "created_at": "created",
 }
+_MESSAGES = {"at": "at", "message_id": "message", "role": "role", "text": "text"}
 ThreadIds = Annotated[list[str], typer.Argument(metavar="THREAD…", help="Ids of the threads.", show_default=False)]
 Checkpoint = Annotated[int | None, typer.Option("--checkpoint", help="The state at this checkpoint, not now.")]
+Offset = Annotated[
+    int | None, typer.Option("--offset", help="How many to pass over; by default all but the last --limit.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def make_app() -> typer.Typer:
     """Return the noun with its verbs."""
     app = typer.Typer(name="threads", help="Look at threads and remove them.", no_args_is_help=True)
-    verbs: dict[str, Callable[..., None]] = {"ls": ls, "show": show, "history": history, "rm": rm}
+    verbs: dict[str, Callable[..., None]] = {"ls": ls, "show": show, "history": history, "messages": messages, "rm": rm}
     for name, verb in verbs.items():
         app.command(name)(verb)
     return app
@@ -81,6 +85,21 @@ def history(thread_id: ThreadId, limit: Limit = 20, redis_url: RedisUrl = None, 
     find_thread(store, thread_id)
     rows = [checkpoint_record(point) for point in store.checkpoints(thread_id, limit=limit)]
     print_rows(rows, _HISTORY, as_json=as_json, empty="The thread has no checkpoint yet.")
+
+
+def messages(
+    thread_id: ThreadId, limit: Limit = 20, offset: Offset = None, redis_url: RedisUrl = None, as_json: Json = False
+) -> None:
+    """List all messages a thread ever had, also those that are out of its context; the last ones by default."""
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.lookup import find_thread
+    from tenxgraph_worker.cli.output import print_rows
+    from tenxgraph_worker.cli.records import message_record
+
+    store = open_store(redis_url)
+    find_thread(store, thread_id)
+    items = store.log(thread_id, "context", offset=-limit if offset is None else offset, limit=limit)
+    print_rows([message_record(item) for item in items], _MESSAGES, as_json=as_json, empty="There is no message.")
 
 
 def rm(thread_ids: ThreadIds, yes: Yes = False, redis_url: RedisUrl = None, as_json: Json = False) -> None:

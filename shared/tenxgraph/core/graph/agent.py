@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.model_waits import Waits
 from tenxgraph.core.graph.rate_limit import RateLimit
+from tenxgraph.core.graph.node_return import Trimmed
 from tenxgraph.core.graph.retry_policy import RetryPolicy
 from tenxgraph.core.graph.system_prompt import fill_prompt, names_field
 from tenxgraph.core.graph.tool_node import ToolNode
@@ -45,8 +46,8 @@ class Agent:
         system_prompt: Stands before the conversation; ``{field}`` is replaced by that field of the state.
         tool_node: Its tools are offered to the model.
         output_schema: A pydantic model that the answer must fit; it ends up in ``parsed_content``.
-        trim_context: Let the graph's context manager shorten what the model is sent. Without one a warning is logged
-            and everything is sent.
+        trim_context: Let the graph's context manager shorten what the model is sent and what ``context`` carries on.
+            Without one a warning is logged and everything is sent.
         retry: How often the model is asked again after an answer that is unusable, 429 and 5xx, and lost connections.
             Without one a model that is given by name is asked ``max_retries`` times more (2 unless set). A pause of
             more than 2 s holds no worker: the task waits, and its next attempt goes on from there.
@@ -96,14 +97,11 @@ class Agent:
         # A model's connections belong to the loop they were made on.
         self._models: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Model]] = WeakKeyDictionary()
 
-    async def __call__(
-        self, state: AgentState, config: Mapping[str, Any] | None = None
-    ) -> list[Message] | dict[str, Any]:
+    async def __call__(self, state: AgentState, config: Mapping[str, Any] | None = None) -> list[Message] | Trimmed:
         """Ask the model once.
 
         Returns:
-            The answer as a list of one message; a dict of ``context`` and ``context_summary`` where the context
-            manager wrote a new summary.
+            The answer as a list of one message; with what the context manager left where it shortened the context.
 
         Raises:
             GraphError: ``MISSING_EXTRA`` naming what to install; ``MODEL``, ``SYSTEM_PROMPT`` or ``INVALID_AGENT``.
@@ -112,9 +110,7 @@ class Agent:
         del config
         sent = await self._trimmed(state)
         message = await self._ask(sent)
-        if sent.context_summary == state.context_summary:
-            return [message]
-        return {"context": [message], _SUMMARY: sent.context_summary}
+        return [message] if sent is state else Trimmed([message], sent)
 
     async def _ask(self, sent: AgentState) -> Message:
         try:

@@ -14,6 +14,7 @@ from tenxgraph.core.graph.run_handle import RunHandle, checked_granularity
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.graph.state_snapshot import StateSnapshot
 from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.stream_chunk import StreamChunk
 from tenxgraph.settings import Settings
 from tenxgraph.utils.constants import ResponseGranularity
@@ -237,6 +238,24 @@ class CompiledGraph(Generic[StateT]):
     async def aget_state(self, config: Config, checkpoint: int | None = None) -> StateSnapshot[StateT]:
         """Like :meth:`get_state`."""
         return await self._executor.asnapshot(config, checkpoint)
+
+    def messages(self, config: Config, offset: int = 0, limit: int = 100) -> list[Message]:
+        """Return the messages of a thread as they came, also those that a context manager took out of ``context``.
+
+        Args:
+            config: Names the thread, and its user.
+            offset: How many to pass over; below 0 it counts from the end, so -20 begins with the last twenty.
+            limit: How many to return at most.
+
+        Raises:
+            InvalidInputError: There is no such thread, or a number makes no sense.
+            ThreadOwnerError: The thread is another user's.
+        """
+        return self._executor.messages(config, offset, limit)
+
+    async def amessages(self, config: Config, offset: int = 0, limit: int = 100) -> list[Message]:
+        """Like :meth:`messages`."""
+        return await self._executor.amessages(config, offset, limit)
 
     def stop(self, config: Config) -> RunStatus | None:
         """Ask the thread's active run to end after the step in flight; None when there is none.

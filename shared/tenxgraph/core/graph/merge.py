@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -11,7 +12,8 @@ from pydantic import ValidationError
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.state.codec import Encoded, EncodedUpdate, StateCodec
 from tenxgraph.core.state.field_spec import FieldSpec
-from tenxgraph.core.state.image import ItemLog, Patch, StateImage
+from tenxgraph.core.state.image import ItemLog, KeyOf, Patch, StateImage, Version, apply
+from tenxgraph.core.state.trim import CONTEXT, Trim
 from tenxgraph.core.state.value_codec import summary
 
 Right = tuple[str, Encoded]
@@ -30,13 +32,16 @@ class ReducerError(GraphError):
     default_code = "REDUCER"
 
 
-def merge(codec: StateCodec, image: StateImage, updates: Sequence[tuple[str, EncodedUpdate]]) -> Patch:
+def merge(
+    codec: StateCodec, image: StateImage, updates: Sequence[tuple[str, EncodedUpdate]], trim: Trim | None = None
+) -> Patch:
     """Return what the updates change.
 
     Args:
         codec: Of the graph's state class.
         image: The state before the step.
         updates: Name and update of each task, in plan order.
+        trim: What a context manager left of ``context``; the updates come on top of it.
 
     Raises:
         MergeConflict: Two tasks wrote a field without reducer; names both and the field.
@@ -48,9 +53,39 @@ def merge(codec: StateCodec, image: StateImage, updates: Sequence[tuple[str, Enc
         for name, value in update.fields.items():
             rights.setdefault(name, []).append((task, value))
     patch = Patch()
+    if trim is not None:
+        _merge_trimmed(codec, image, trim, rights.pop(CONTEXT, []), patch)
     for name, writers in rights.items():
         _merge_field(codec, image, codec.spec(name), writers, patch)
     return patch
+
+
+def _merge_trimmed(codec: StateCodec, image: StateImage, trim: Trim, rights: list[Right], patch: Patch) -> None:
+    spec, before = codec.spec(CONTEXT), codec.log(image, CONTEXT)
+    left = tuple(trim.items(before))
+    if spec.appends is not None:  # what is taken out does not come in again by being returned once more
+        rights = [(task, _without(_items(right), before, spec.key_of)) for task, right in rights]
+    within, trimmed = Patch(), replace(image, lists={**image.lists, CONTEXT: ItemLog(left)})
+    if rights:
+        _merge_list(codec, trimmed, spec, rights, within)
+    if CONTEXT in within.cuts:
+        left = tuple(apply(trimmed, within, Version.ZERO).lists[CONTEXT])
+    _cut(image, before, (*left, *within.appends.get(CONTEXT, ())), patch)
+
+
+def _without(items: tuple[bytes, ...], log: ItemLog, key_of: KeyOf) -> tuple[bytes, ...]:
+    return tuple([item for item in items if not log.contains(key_of(item), key_of)])
+
+
+def _cut(image: StateImage, before: ItemLog, items: tuple[bytes, ...], patch: Patch) -> None:
+    """Make ``context`` those items, and write only the new ones."""
+    if CONTEXT not in image.lists:  # nothing of it is written yet
+        patch.appends[CONTEXT] = items
+        return
+    old = {item: position for position, item in enumerate(before)}
+    new = [item for item in items if item not in old]
+    behind = {item: len(before) + position for position, item in enumerate(new)}
+    patch.cuts[CONTEXT] = before.cut_to([old[item] if item in old else behind[item] for item in items], new)
 
 
 def _merge_field(codec: StateCodec, image: StateImage, spec: FieldSpec, rights: list[Right], patch: Patch) -> None:
@@ -72,7 +107,10 @@ def _merge_list(codec: StateCodec, image: StateImage, spec: FieldSpec, rights: l
     else:
         items = _items(rights[-1][1] if spec.replaces else _folded(codec, image, spec, rights))
         if not before.starts(items):
-            patch.rewrites[spec.name] = items
+            if spec.name == CONTEXT:
+                _cut(image, before, items, patch)
+            else:
+                patch.rewrites[spec.name] = items
             return
         new = items[len(before) :]
     if new:

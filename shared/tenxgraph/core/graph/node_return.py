@@ -24,11 +24,26 @@ class NodeReturn:
         fields: Field name → update, not yet validated.
         state: A state that the node returned: its changed fields are the update.
         targets: Where a ``Command`` goes; None if the node's edges say it.
+        trimmed: What a context manager made of the state, which is carried on.
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     state: AgentState | None = None
     targets: tuple[str | Send, ...] | None = None
+    trimmed: AgentState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What our own nodes return when a context manager has shortened the conversation.
+
+    Attributes:
+        messages: What the node adds.
+        state: What the manager made of the node's state.
+    """
+
+    messages: list[Message]
+    state: AgentState
 
 
 def normalise(value: Any) -> NodeReturn:
@@ -39,6 +54,8 @@ def normalise(value: Any) -> NodeReturn:
     """
     if isinstance(value, Command):
         return replace(_update(value.update, "Command.update"), targets=value.targets)
+    if isinstance(value, Trimmed):
+        return NodeReturn({"context": value.messages}, trimmed=value.state)
     return _update(value, "A node")
 
 

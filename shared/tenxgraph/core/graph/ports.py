@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.graph.state_snapshot import StateSnapshot
 from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.stream_chunk import StreamChunk
 
 StateT = TypeVar("StateT", bound=AgentState)
@@ -100,6 +101,14 @@ class Executor(Protocol[StateT]):
 
     async def asnapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
         """Like :meth:`snapshot`."""
+        ...
+
+    def messages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
+        """Return messages of the thread's log, oldest first."""
+        ...
+
+    async def amessages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
+        """Like :meth:`messages`."""
         ...
 
     def stop(self, config: Mapping[str, Any]) -> RunStatus | None:

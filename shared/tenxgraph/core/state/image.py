@@ -73,29 +73,130 @@ class _Storage:
             return self.markers
 
 
+Span = tuple[int, int]
+"""A stretch of positions: the first, and the one behind the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the items of a generation lie in a store: in the list of the generation ``home``, which only grows.
+
+    Attributes:
+        home: Generation whose list holds the items; the generation itself unless it was cut out of another.
+        start: Where in that list stands what was appended to the generation.
+        spans: What of that list the generation began with, in its own order.
+    """
+
+    home: int
+    start: int = 0
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def kept(self) -> int:
+        """How many items the generation began with."""
+        return sum(stop - start for start, stop in self.spans)
+
+    def places(self, first: int, stop: int) -> tuple[Span, ...]:
+        """Return where the items from position ``first`` up to ``stop`` of the generation lie."""
+        kept = self.kept
+        found = [(begin, end) for _, begin, end in within(self.spans, first, min(stop, kept))]
+        if stop > kept:
+            found.append((self.start + max(first, kept) - kept, self.start + stop - kept))
+        return _joined(found)
+
+    def to_text(self) -> str:
+        """Return it as the store keeps it: ``home:start:first-stop,first-stop``; empty where nothing was cut."""
+        if not (self.spans or self.start):
+            return ""
+        return f"{self.home}:{self.start}:" + ",".join(f"{first}-{stop}" for first, stop in self.spans)
+
+    @classmethod
+    def from_text(cls, text: str, gen: int) -> Origin:
+        """Read what ``to_text`` wrote for the generation ``gen``."""
+        if not text:
+            return cls(gen)
+        home, start, spans = text.split(":")
+        pairs = [each.split("-") for each in spans.split(",") if each]
+        return cls(int(home), int(start), tuple((int(first), int(stop)) for first, stop in pairs))
+
+
+def within(spans: Sequence[Span], first: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    """Yield what lies from ``first`` up to ``stop`` when spans are laid end to end: which span, and what part of it."""
+    at = 0
+    for place, (begin, end) in enumerate(spans):
+        low, high = max(first - at, 0), min(stop - at, end - begin)
+        if low < high:
+            yield place, begin + low, begin + high
+        at += end - begin
+
+
+def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
+    joined: list[Span] = []
+    for first, stop in spans:
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], stop)
+        else:
+            joined.append((first, stop))
+    return tuple(joined)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A list made anew out of itself, so that what stays is not written again.
+
+    Attributes:
+        spans: What the list holds from now on, as positions in the old list with ``items`` laid behind it.
+        items: What the old list did not hold; it is appended where the others lie.
+        origin: Of the new list.
+    """
+
+    spans: tuple[Span, ...]
+    items: tuple[bytes, ...]
+    origin: Origin
+
+
 class ItemLog:  # noqa: PLW1641 - compared by its items, which are many
     """The first ``length`` encoded items of a growing list, in generation ``gen``. Immutable; views share items."""
 
-    __slots__ = ("_storage", "gen", "length")
+    __slots__ = ("_storage", "gen", "length", "origin")
 
-    def __init__(self, items: Sequence[bytes] = (), gen: int = 0) -> None:
+    def __init__(self, items: Sequence[bytes] = (), gen: int = 0, origin: Origin | None = None) -> None:
         self._storage = _Storage(list(items))
         self.gen: int = gen
         self.length: int = len(self._storage.items)
+        self.origin: Origin = origin or Origin(gen)
 
     @classmethod
-    def _of(cls, storage: _Storage, length: int, gen: int) -> ItemLog:
+    def _of(cls, storage: _Storage, length: int, gen: int, origin: Origin) -> ItemLog:
         log = cls.__new__(cls)
-        log._storage, log.length, log.gen = storage, length, gen
+        log._storage, log.length, log.gen, log.origin = storage, length, gen, origin
         return log
+
+    @property
+    def end(self) -> int:
+        """Where the next item will lie in the list of ``origin.home``."""
+        return self.origin.start + self.length - self.origin.kept
+
+    def cut_to(self, positions: Sequence[int], items: Sequence[bytes] = ()) -> Cut:
+        """Return the cut that leaves what stands at ``positions`` of this list with ``items`` laid behind it."""
+        spans = _joined([(at, at + 1) for at in positions])
+        # In the home, what is new lies behind everything else.
+        grown = Origin(self.origin.home, self.end, self.origin.places(0, self.length))
+        places = [place for first, stop in spans for place in grown.places(first, stop)]
+        return Cut(spans, tuple(items), Origin(self.origin.home, self.end + len(items), _joined(places)))
+
+    def cut(self, cut: Cut, gen: int) -> ItemLog:
+        """Return the list that a cut leaves, as generation ``gen``."""
+        whole = [*self, *cut.items]
+        return ItemLog([item for first, stop in cut.spans for item in whole[first:stop]], gen, cut.origin)
 
     def append(self, items: Sequence[bytes]) -> ItemLog:
         """Return the log with the items behind it; costs what is new, unless another view has grown by others."""
         if not items:
             return self
         if self._storage.extended_to(self.length, items):
-            return self._of(self._storage, self.length + len(items), self.gen)
-        return ItemLog([*self, *items], self.gen)
+            return self._of(self._storage, self.length + len(items), self.gen, self.origin)
+        return ItemLog([*self, *items], self.gen, self.origin)
 
     def view(self, length: int) -> ItemLog:
         """Return the first ``length`` items as a log.
@@ -105,7 +206,7 @@ class ItemLog:  # noqa: PLW1641 - compared by its items, which are many
         """
         if not 0 <= length <= self.length:
             raise ValueError(f"The log holds {self.length} items, a view of {length} was asked for.")
-        return self._of(self._storage, length, self.gen)
+        return self._of(self._storage, length, self.gen, self.origin)
 
     def contains(self, key: bytes, key_of: KeyOf) -> bool:
         """Tell whether an item has the key; indexes once, then only what is new."""
@@ -148,26 +249,31 @@ class StateImage:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What a step changes: new values, items behind a list, lists written anew."""
+    """What a step changes: new values, items behind a list, lists written anew, lists cut (after what is appended)."""
 
     values: dict[str, bytes] = field(default_factory=dict)
     appends: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     rewrites: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    cuts: dict[str, Cut] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing changes."""
-        return not (self.values or self.appends or self.rewrites)
+        return not (self.values or self.appends or self.rewrites or self.cuts)
 
     @property
     def byte_size(self) -> int:
         """Encoded size of all that is written, in bytes."""
-        items = chain.from_iterable(chain(self.appends.values(), self.rewrites.values()))
+        cut = (each.items for each in self.cuts.values())
+        items = chain.from_iterable(chain(self.appends.values(), self.rewrites.values(), cut))
         return sum(map(len, self.values.values())) + sum(map(len, items))
 
 
 def apply(image: StateImage, patch: Patch, version: Version) -> StateImage:
-    """Return the image at ``version``, with ``patch`` on it; a rewrite opens the generation ``version.number``."""
-    appended = {name: image.lists.get(name, ItemLog()).append(items) for name, items in patch.appends.items()}
+    """Return the image at ``version``; a new list, a rewrite and a cut open the generation ``version.number``."""
+    new = ItemLog((), version.number)
+    appended = {name: image.lists.get(name, new).append(items) for name, items in patch.appends.items()}
     rewritten = {name: ItemLog(items, version.number) for name, items in patch.rewrites.items()}
-    return StateImage(version, {**image.values, **patch.values}, {**image.lists, **appended, **rewritten})
+    lists = {**image.lists, **appended, **rewritten}
+    lists |= {name: lists[name].cut(cut, version.number) for name, cut in patch.cuts.items()}
+    return StateImage(version, {**image.values, **patch.values}, lists)

@@ -34,15 +34,35 @@ local function values_since(number)
   return flat
 end
 
--- {name, generation, length, from where the items are, items}, one after the other.
+local function items_from(gen, from)
+  if #gen.spans == 0 or from >= gen.kept then
+    return redis.call('LRANGE', gen.path, gen.start + from - gen.kept, -1)
+  end
+  local items, at = {}, 0
+  local function take(first, last)
+    for _, item in ipairs(redis.call('LRANGE', gen.path, first, last)) do
+      at = at + 1
+      if at > from then
+        items[#items + 1] = item
+      end
+    end
+  end
+  for _, span in ipairs(gen.spans) do
+    take(span[1], span[2] - 1)
+  end
+  take(gen.start, -1)
+  return items
+end
+
+-- {name, generation, length, from where the items are, items, origin}, one after the other.
 local function lists_beyond(lists)
   local flat = {}
-  for name, gen in pairs(all_of(open(key('lists')))) do
-    local path, have = key('list:' .. name, gen), lists[name]
-    local length = redis.call('LLEN', path)
-    local from = have and have.gen == gen and math.min(have.length, length) or 0
-    local items = length - from <= MAX_ITEMS and redis.call('LRANGE', path, from, -1) or {}
-    for _, value in ipairs({ name, gen, length, from, items }) do
+  for name in pairs(all_of(open(key('lists')))) do
+    local gen, have = generation_of(name), lists[name]
+    local length = length_of(gen)
+    local from = have and have.gen == gen.number and math.min(have.length, length) or 0
+    local items = length - from <= MAX_ITEMS and items_from(gen, from) or {}
+    for _, value in ipairs({ name, gen.number, length, from, items, gen.origin }) do
       flat[#flat + 1] = value
     end
   end

@@ -1,5 +1,5 @@
 -- Prelude of scripts that go back: a new version with the values and lists of an old one. Memory: Thread.return_to.
--- Keeps  5; 11 but for lists that differ, which the server copies once: what older versions point at stays as it is.
+-- Keeps  5, 11: a list that differs is a cut of where its items lie, so none of them is copied.
 
 local BATCH = 100
 
@@ -53,20 +53,28 @@ local function lists_at(number)
   for i = 1, entry and #entry[2] or 0, 2 do
     local name = entry[2][i]:match('^l:(.*)$')
     if name then
-      found[name] = { entry[2][i + 1]:match('^(%d+):(%d+)$') }
+      local gen, length, origin = entry[2][i + 1]:match('^(%d+):(%d+)(.*)$')
+      found[name] = { generation_from(name, gen .. origin), num(length) }
     end
   end
   return found
 end
 
--- A new generation holds what the list held, since the old one goes on to be read by the versions between.
-local function copy_list(name, gen, length, version)
-  write('set', 'SADD', key('generations'), name .. ':' .. version)
-  if num(length) > 0 then
-    local path = key('list:' .. name, version)
-    write('list', 'COPY', key('list:' .. name, gen), path)
-    write('list', 'LTRIM', path, 0, num(length) - 1)
+-- What the generation held then, where its items lie; what was appended since stays in between.
+local function cut_back(gen, length)
+  local spans, left = {}, length
+  local function take(first, count)
+    count = math.min(count, left)
+    if count > 0 then
+      spans[#spans + 1] = text(first) .. '-' .. text(first + count)
+      left = left - count
+    end
   end
+  for _, span in ipairs(gen.spans) do
+    take(span[1], span[2] - span[1])
+  end
+  take(gen.start, left)
+  return table.concat({ gen.home, text(redis.call('LLEN', gen.path)), table.concat(spans, ',') }, ':')
 end
 
 local function return_lists(number, version, checkpoint)
@@ -78,12 +86,12 @@ local function return_lists(number, version, checkpoint)
     lists[name] = ''
   end
   for name, was in pairs(old) do
-    local gen, length = was[1], was[2]
-    if lists[name] ~= gen or redis.call('LLEN', key('list:' .. name, gen)) ~= num(length) then
-      copy_list(name, gen, length, version)
-      lists[name], gen = version, version
+    local gen, length, now_gen = was[1], was[2], generation_of(name)
+    if now_gen.number ~= gen.number or length_of(now_gen) ~= length then
+      lists[name] = version .. ':' .. cut_back(gen, length)
+      gen = generation_of(name)
     end
-    checkpoint[#checkpoint + 1], checkpoint[#checkpoint + 2] = 'l:' .. name, gen .. ':' .. length
+    checkpoint[#checkpoint + 1], checkpoint[#checkpoint + 2] = 'l:' .. name, place_of(gen, length)
   end
 end
 

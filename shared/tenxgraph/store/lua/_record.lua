@@ -85,6 +85,35 @@ local function clear(record)
   own.seen, own.changed, own.complete, own.cleared = {}, {}, true, true
 end
 
+-- A generation of a list field, from its text: its number, the list that holds its items, and where it was cut out of
+-- another one: what of that list it began with (spans), how many that are (kept), what is appended to it lies from start.
+local function generation_from(field, raw)
+  local number, home, start, spans = raw:match('^(%d+):(%d+):(%d+):(.*)$')
+  local found = { number = number or raw, home = home or raw, start = num(start), origin = '', kept = 0, spans = {} }
+  found.path = key('list:' .. field, found.home)
+  if number then
+    found.origin = raw:sub(#number + 2)
+    for first, stop in spans:gmatch('(%d+)-(%d+)') do
+      found.spans[#found.spans + 1] = { num(first), num(stop) }
+      found.kept = found.kept + stop - first
+    end
+  end
+  return found
+end
+
+local function generation_of(field)
+  return generation_from(field, open(key('lists'))[field])
+end
+
+-- How a checkpoint names the generation, and how much of it there was.
+local function place_of(generation, length)
+  return table.concat({ generation.number, text(length), generation.origin ~= '' and generation.origin or nil }, ':')
+end
+
+local function length_of(generation)
+  return generation.kept + redis.call('LLEN', generation.path) - generation.start
+end
+
 -- The record lives on under another key.
 local function move(from, to)
   local record = open(from)

@@ -1,8 +1,8 @@
 -- Writes all that a step changes: state, checkpoint, events and next tasks, or the run's end and the next run's start.
 -- KEYS[1]  base key of the thread
 -- ARGV     run, step, task, token, base number, base nonce, nonce, next step, status, plan, reason, wait, error, meta,
---          events, number of values, of lists, of tasks; then values: name, bytes; lists: name, "append" or "rewrite",
---          number of items, items; tasks: task, node, queue, priority, body
+--          events, number of values, of lists, of tasks; then values: name, bytes; lists: name, "append", "rewrite"
+--          or "cut", number of items, of a cut where all lie, items (appends stand before cuts); tasks: task, node, queue, priority, body
 -- Returns  {1, number, nonce, status, dispatch}, or {0} when the attempt was fenced or the version moved
 -- Keeps    1, 2, 4, 5, 6 (a repeat is known by the nonce), 7 (a stopped run plans nothing), 11.
 
@@ -37,22 +37,25 @@ end
 local function write_list()
   local field, mode, count = take(), take(), num(take())
   if mode == 'rewrite' or lists[field] == '' then
-    -- After a return the list may have been there before, in generation 0.
-    lists[field] = (mode == 'rewrite' or thread.returned ~= '') and number or '0'
+    lists[field] = number
     write('set', 'SADD', key('generations'), field .. ':' .. lists[field])
   end
-  local path = key('list:' .. field, lists[field])
-  lengths[field] = redis.call('LLEN', path) + count
-  push(path, count)
+  if mode == 'cut' then
+    lists[field] = number .. ':' .. take()
+  end
+  local gen = generation_of(field)
+  lengths[field] = mode == 'cut' and gen.kept or length_of(gen) + count
+  push(gen.path, count)
 end
 
 local function write_lists(checkpoint)
   for _ = 1, num(list_count) do
     write_list()
   end
-  for field, gen in pairs(all_of(lists)) do
-    local length = lengths[field] or redis.call('LLEN', key('list:' .. field, gen))
-    checkpoint[#checkpoint + 1], checkpoint[#checkpoint + 2] = 'l:' .. field, gen .. ':' .. text(length)
+  for field in pairs(all_of(lists)) do
+    local gen = generation_of(field)
+    checkpoint[#checkpoint + 1] = 'l:' .. field
+    checkpoint[#checkpoint + 1] = place_of(gen, lengths[field] or length_of(gen))
   end
 end
 

@@ -77,6 +77,64 @@ class StateContract(StoreMoves):
             ]
         )
 
+    def test_a_cut_list_reads_back_equal_at_every_version(self) -> None:
+        for seed in range(8):
+            chance, thread_id = random.Random(seed), f"thread {seed}"
+            claim = self.start(f"run on {thread_id}", thread_id)
+            states: list[list[bytes]] = [[]]
+            written: list[bytes] = []
+            for place in range(14):
+                items = tuple(b"%d.%d" % (place, at) for at in range(chance.randrange(4)))
+                known = claim.image.lists.get("context")
+                if known is None or chance.random() < 0.5:
+                    patch, after = Patch({}, {"context": items}), [*states[-1], *items]
+                else:
+                    whole = [*known, *items]
+                    left = chance.sample(range(len(whole)), chance.randrange(len(whole) + 1))
+                    patch = Patch(cuts={"context": known.cut_to(left, items)})
+                    after = [whole[at] for at in left]
+                written += items
+                message = self.advance(claim, "a", patch=patch).dispatch[0]
+                known_image = chance.choice(
+                    [None, claim.image, self.store.image(thread_id, chance.randrange(place + 1))]
+                )
+                again = self.store.claim(
+                    message.ref, f"n{place}", worker="w", lease_ms=LONG_MS, known=known_image, events=b""
+                )
+                assert not isinstance(again, Refusal)
+                claim = again
+                states.append(after)
+                assert list(claim.image.lists["context"]) == after
+            for number, state in enumerate(states):
+                assert list(self.store.image(thread_id, number).lists.get("context", ())) == state
+            assert list(self.store.log(thread_id, "context", offset=0, limit=100)) == written
+
+    def test_a_cut_writes_what_is_new_alone(self) -> None:
+        items = tuple(b"%d" % number for number in range(2_500))
+        claim = self.start()
+        claim = self.claim(self.advance(claim, "a", patch=Patch({}, {"context": items})).dispatch[0])
+        cut = claim.image.lists["context"].cut_to([0, *range(600, 2_500)], (b"new",))
+        assert Patch(cuts={"context": cut}).byte_size == len(b"new")
+        self.advance(claim, "b", patch=Patch(cuts={"context": cut}))
+        assert list(self.store.image("t1").lists["context"]) == [b"0", *items[600:]]
+        assert list(self.store.image("t1", 1).lists["context"]) == list(items)
+
+    def test_the_log_of_a_list_holds_all_that_was_written(self) -> None:
+        claim = self.start()
+        claim = self.claim(self.advance(claim, "a", patch=Patch({}, {"context": (b"1", b"2")})).dispatch[0])
+        cut = claim.image.lists["context"].cut_to([1], ())
+        claim = self.claim(self.advance(claim, "b", patch=Patch(cuts={"context": cut})).dispatch[0])
+        claim = self.claim(self.advance(claim, "c", patch=Patch({}, {"context": (b"3", b"4")})).dispatch[0])
+        self.advance(claim, "d", patch=Patch({}, {"other": (b"x",)}, {"context": (b"5",)}))
+        read = self.store.log
+        assert list(read("t1", "context", offset=0, limit=10)) == [b"1", b"2", b"3", b"4", b"5"]
+        assert list(read("t1", "context", offset=1, limit=2)) == [b"2", b"3"]
+        assert list(read("t1", "context", offset=-3, limit=2)) == [b"3", b"4"]
+        assert list(read("t1", "context", offset=-9, limit=1)) == [b"1"]
+        assert list(read("t1", "context", offset=1, limit=9, home=1)) == [b"2", b"3", b"4"]
+        assert list(read("t1", "context", offset=5, limit=9)) == []
+        assert list(read("nowhere", "context", offset=0, limit=9)) == []
+
     def test_a_list_may_be_emptied(self) -> None:
         claim = self.start()
         claim = self.claim(self.advance(claim, "a", patch=Patch({}, {"context": (b"1",)})).dispatch[0])
