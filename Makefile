@@ -56,6 +56,9 @@ clean: ## Remove what the other targets made.
 demo: $(STAMP) ## Review a folder of texts on two workers, with progress; leaves nothing running.
 	$(BIN)/python -m examples.review --workers 2
 
+support: $(STAMP) ## A support agent on workers: looks orders up, asks a person, refunds; leaves nothing running.
+	$(BIN)/python -m examples.support
+
 dev: $(STAMP) ## Keep the demo's store, scheduler, workers and Flower up until Ctrl-C.
 	$(BIN)/tenxgraph dev examples.review.graph:app --workers 2 --pool prefork --concurrency 2
 
@@ -65,4 +68,4 @@ chaos: $(STAMP) ## Kill, pause, cut, drop and double for minutes; CHAOS_ARGS="--
 model: $(STAMP) ## Drive the stores at random for 100,000 moves; MODEL_ARGS="--seed 7".
 	$(BIN)/python -m tests.chaos.model $(MODEL_ARGS)
 
-.PHONY: demo dev chaos model
+.PHONY: demo support dev chaos model

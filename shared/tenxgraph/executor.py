@@ -65,7 +65,9 @@ class InProcessExecutor(EngineClient[StateT]):
         redis_url: str | None = None,
     ) -> None:
         del redis_url
-        runtime = Runtime(definition, default_timeout_s=settings.node_timeout_s)
+        runtime = Runtime(
+            definition, default_timeout_s=settings.node_timeout_s, inline_media_bytes=settings.inline_media_bytes
+        )
         causes = _Causes()
         super().__init__(
             runtime,

@@ -53,6 +53,8 @@ class Settings(BaseSettings):
         default_queue: Queue of a task whose node names none.
         inline_state_bytes: A step's messages carry the state while tasks × state stays within this size; a larger
             state travels by reference.
+        inline_media_bytes: Images and files of messages stay inline up to this size; a larger one is kept in the store,
+            once a thread, and messages refer to it.
         lease_s: How long the store believes an attempt alive after the last sign of life. The longest time that a
             killed worker holds up a run.
         heartbeat_s: Time between two renewals of a lease; shorter than ``lease_s``.
@@ -74,6 +76,7 @@ class Settings(BaseSettings):
     key_prefix: str = Field(default="tg", pattern=r"^[A-Za-z0-9_.:-]+$")
     default_queue: str = Field(default="tenxgraph", pattern=r"^[A-Za-z0-9_.:-]+$")
     inline_state_bytes: int = Field(default=16384, ge=0)
+    inline_media_bytes: int = Field(default=65_536, ge=0)
     lease_s: Seconds = 15.0
     heartbeat_s: Seconds = 5.0
     scan_s: Seconds = 1.0

@@ -86,7 +86,10 @@ class GraphSet:
         known = self._runtimes.get(definition.name)
         if known is None:
             self._runtimes[definition.name] = Runtime(
-                definition, default_timeout_s=settings.node_timeout_s, default_queue=settings.default_queue
+                definition,
+                default_timeout_s=settings.node_timeout_s,
+                default_queue=settings.default_queue,
+                inline_media_bytes=settings.inline_media_bytes,
             )
         elif _differs(known.definition, definition):
             raise GraphError(

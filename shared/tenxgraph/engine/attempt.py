@@ -19,6 +19,7 @@ from tenxgraph.core.graph.planner import resolve_targets
 from tenxgraph.core.graph.tool_journal import RunToolJournal
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import EncodedUpdate
+from tenxgraph.core.state.kept_media import move_media, no_media
 from tenxgraph.core.state.trim import trim_of
 from tenxgraph.engine.chunks import chunk, lines
 from tenxgraph.engine.emitter import Emitter, send_at_once
@@ -162,6 +163,7 @@ class AttemptRunner:
                 returned = yield self._node_call(node, arrival, claim, task, scope, grip)
                 with scope():
                     update = self._update(node, claim, arrival, returned)
+                update = self._with_media_kept(claim, update)
         except Interrupted as asked:
             return self._ask(claim, asked, emitter.close())
         except RetryLater as later:
@@ -197,6 +199,7 @@ class AttemptRunner:
             emit=emitter.tell,
             idempotency_key=idempotency_key(ref.thread_id, claim.run.origin, ref.step, node.name, ref.task),
             journal=journal,
+            load_media=partial(self._load_media, ref.thread_id),
             context_manager=self.runtime.definition.context_manager,
             container=self.runtime.definition.container,
             tool_journal=RunToolJournal(journal, self.runtime.codec),
@@ -287,7 +290,7 @@ class AttemptRunner:
                 updates = {task: TaskUpdate.from_json(update) for task, update in claim.updates.items()}
                 planned = plan_advance(self.runtime, claim, updates)
             else:
-                planned = _PLANS[claim.spec.node](self.runtime, claim)
+                planned = _PLANS[claim.spec.node](self.runtime, self._with_input_kept(claim))
             advance = yield from self._held(claim, planned)
         except AdvanceError as error:
             return self._fail_plan(claim, error)
@@ -326,6 +329,29 @@ class AttemptRunner:
         failure = failure_of(place, claim.ref.attempt, cause, f"{place} failed after step {claim.ref.step}: ")
         self.note_failure(claim.ref.run_id, cause)
         return self._settle(claim, failed(failure, claim), "failed")
+
+    # -- media
+
+    def _with_media_kept(self, claim: Claim, update: TaskUpdate) -> TaskUpdate:
+        """Move what is large to the store. An attempt that is fenced meanwhile learns it at its commit."""
+
+        def keep(media: str, data: bytes) -> None:
+            self.insist(partial(self.store.put_media, claim.ref, claim.token, media, data))
+
+        moved = move_media(update.fields, self.runtime.inline_media_bytes, keep)
+        return update if moved is update.fields else replace(update, fields=moved)
+
+    def _with_input_kept(self, claim: Claim) -> Claim:
+        if len(claim.run.input) <= self.runtime.inline_media_bytes:
+            return claim
+        update = self._with_media_kept(claim, TaskUpdate.from_json(claim.run.input))
+        return replace(claim, run=replace(claim.run, input=update.to_json()))
+
+    def _load_media(self, thread_id: str, media: str) -> bytes:
+        data = self.insist(partial(self.store.media, thread_id, media))
+        if data is None:
+            raise no_media(thread_id, media)
+        return data
 
     # -- what is no update
 

@@ -22,6 +22,7 @@ from tenxgraph.core.graph.ports import EndedRuns, SubmittedRun
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.graph.state_snapshot import StateSnapshot
 from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.kept_media import no_media
 from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
 from tenxgraph.core.state.trim import CONTEXT
@@ -274,6 +275,18 @@ class EngineClient(Generic[StateT]):
     async def amessages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
         """See :meth:`Executor.amessages`."""
         return await self._call(self.messages, config, offset, limit)
+
+    def media(self, config: Mapping[str, Any], file_id: str) -> bytes:
+        """See :meth:`Executor.media`."""
+        thread_id = self._thread(config).thread_id
+        data = self.store.media(thread_id, file_id) if isinstance(file_id, str) else None
+        if data is None:
+            raise no_media(thread_id, file_id)
+        return data
+
+    async def amedia(self, config: Mapping[str, Any], file_id: str) -> bytes:
+        """See :meth:`Executor.amedia`."""
+        return await self._call(self.media, config, file_id)
 
     def _thread(self, config: Mapping[str, Any]) -> ThreadView:
         checked = read_config(config, recursion_limit=self._recursion_limit)

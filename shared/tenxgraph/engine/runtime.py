@@ -21,11 +21,13 @@ class Runtime(Generic[StateT]):
         definition: As compiled.
         default_timeout_s: Of a node that names none.
         default_queue: Of a node that names none; "" for the broker's default.
+        inline_media_bytes: Larger media lie in the store.
     """
 
     definition: GraphDefinition[StateT]
     default_timeout_s: float | None = None
     default_queue: str = ""
+    inline_media_bytes: int = 65_536
 
     @cached_property
     def codec(self) -> StateCodec:

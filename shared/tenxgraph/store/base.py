@@ -651,6 +651,14 @@ class Store(Protocol):
         """
         ...
 
+    def put_media(self, ref: TaskRef, token: str, media_id: str, data: bytes) -> bool:
+        """Keep data with the thread under an id that follows from it, once; False when the attempt was fenced."""
+        ...
+
+    def media(self, thread_id: str, media_id: str) -> bytes | None:
+        """The data that a thread keeps under an id; None when it keeps none."""
+        ...
+
     def resume(self, resume: Resume) -> Resumed:
         """Answer a waiting run, once."""
         ...

@@ -18,11 +18,12 @@ Per thread, under ``<prefix>:{T}:``:
 ``resumes``                        hash    resume id → ``<digest>:<run>`` that it was given to
 ``events:<run>``                   stream  what clients see; one entry for each append
 ``effects``                        hash    ``<effect>:<attribute>``: who reserved it, until when, what came of it
+``media``                          hash    ``sha256:<digest>`` → the bytes; what inline data was moved to
 ``state``, ``changed``             hash    field → bytes, field → version that wrote it
 ``lists``, ``generations``         hash,   list field → its generation now, with its origin if it was cut out of an
                                    set     older one (`Origin`); all ``<field>:<generation>`` that have a list
-``list:<field>:<generation>``      list    encoded items, only appended to: of the generation, and of those cut out of it.
-                                           Those of ``context`` are the thread's log
+``list:<field>:<generation>``      list    encoded items, only appended to: of the generation and of those that were
+                                           cut out of it. Those of ``context`` are the thread's log
 ``checkpoints``                    stream  ``<version>-0``: nonce, run, step, what changed, (gen, length) of lists
 =================================  ======  =============================================================================
 """

@@ -131,6 +131,15 @@ class MemoryAttempts(MemoryBase):
         dispatch = thread.dispatch() if thread.active == ref.run_id else thread.freed_by(ref.run_id)
         return Advanced(True, written, thread.runs[ref.run_id].status, dispatch)
 
+    def put_media(self, ref: TaskRef, token: str, media_id: str, data: bytes) -> bool:
+        """See :meth:`Store.put_media`."""
+        with self._changed:
+            mine = self._mine(ref, token)
+            if mine is None or mine[2].status is not TaskStatus.CLAIMED:
+                return False
+            mine[0].media.setdefault(media_id, data)
+            return True
+
     def settle(self, ref: TaskRef, token: str, settlement: Settlement) -> Settled:
         """See :meth:`Store.settle`."""
         with self._changed:

@@ -67,6 +67,12 @@ class MemoryReading(MemoryBase):
             first = offset if offset >= 0 else max(len(items) + offset, 0)
             return items[first : first + max(limit, 0)]
 
+    def media(self, thread_id: str, media_id: str) -> bytes | None:
+        """See :meth:`Store.media`."""
+        with self._changed:
+            thread = self._threads.get(thread_id)
+            return thread.media.get(media_id) if thread else None
+
     def checkpoint(self, thread_id: str, version: int | None = None) -> Checkpoint | None:
         """See :meth:`Store.checkpoint`."""
         found = self.checkpoints(thread_id, limit=1, before=None if version is None else version + 1)

@@ -159,6 +159,7 @@ class Thread:
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     images: list[StateImage] = field(default_factory=lambda: [StateImage()])
     logs: dict[str, dict[int, list[bytes]]] = field(default_factory=dict[str, dict[int, list[bytes]]])
+    media: dict[str, bytes] = field(default_factory=dict[str, bytes])
     checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
     effects: dict[str, Effect] = field(default_factory=dict[str, Effect])
 

@@ -276,6 +276,17 @@ class RedisStore:
         """See :meth:`Store.turn`."""
         return int(self._run(self._scripts.script("turn", [self._keys.line(what)], nonce, limit, period_ms)))
 
+    # -- media
+
+    def put_media(self, ref: TaskRef, token: str, media_id: str, data: bytes) -> bool:
+        """See :meth:`Store.put_media`."""
+        return bool(self._run(self._on(ref.thread_id, "put_media", *_ref_args(ref), token, media_id, data)))
+
+    def media(self, thread_id: str, media_id: str) -> bytes | None:
+        """See :meth:`Store.media`."""
+        data: bytes | None = self._run(("HGET", key_of(self._keys.base(thread_id), "media"), media_id))
+        return data
+
     # -- people
 
     def resume(self, resume: Resume) -> Resumed:

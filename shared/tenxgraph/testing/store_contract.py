@@ -20,7 +20,7 @@ The suite itself needs no pytest. For the values behind a failed assertion, call
 from tenxgraph.testing.contract.admission import AdmissionContract
 from tenxgraph.testing.contract.attempts import ClaimContract, CommitContract, GiveBackContract
 from tenxgraph.testing.contract.deaths import DeathContract, HandBackContract, SuspectContract
-from tenxgraph.testing.contract.effects import RecordContract, RenewEffectContract, ReserveContract
+from tenxgraph.testing.contract.effects import MediaContract, RecordContract, RenewEffectContract, ReserveContract
 from tenxgraph.testing.contract.harness import FakeClock, MemoryHarness, StoreHarness
 from tenxgraph.testing.contract.people import ContinueContract, ResumeContract
 from tenxgraph.testing.contract.reading import DeleteContract, EventContract, StateContract, ViewContract
@@ -46,6 +46,7 @@ class StoreContract(
     RenewEffectContract,
     RecordContract,
     TurnContract,
+    MediaContract,
     StopContract,
     CancelContract,
     ContinueContract,

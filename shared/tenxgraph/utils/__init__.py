@@ -9,13 +9,25 @@ from tenxgraph._lazy import lazy
 from tenxgraph.utils.effect import effect
 from tenxgraph.utils.emit import emit
 from tenxgraph.utils.interrupt import interrupt
+from tenxgraph.utils.load_media import load_media
 from tenxgraph.utils.tool import tool
 
 if TYPE_CHECKING:
     from tenxgraph.utils.command import Command, Send
     from tenxgraph.utils.constants import END, START, ResponseGranularity
 
-__all__ = ["END", "START", "Command", "ResponseGranularity", "Send", "effect", "emit", "interrupt", "tool"]
+__all__ = [
+    "END",
+    "START",
+    "Command",
+    "ResponseGranularity",
+    "Send",
+    "effect",
+    "emit",
+    "interrupt",
+    "load_media",
+    "tool",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(

@@ -19,6 +19,7 @@ from tenxgraph.core.graph.retry_policy import RetryPolicy
 from tenxgraph.core.graph.system_prompt import fill_prompt, names_field
 from tenxgraph.core.graph.tool_node import ToolNode
 from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.kept_media import refers_to_kept, with_data
 from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.model_summary import MISSING_EXTRA, provider_name
 from tenxgraph.utils.emit import emit
@@ -124,7 +125,7 @@ class Agent:
         tools = self.tool_node.schemas() if self.tool_node is not None else []
         task = find_task()
         call = ModelCall(
-            context=list(sent.context),
+            context=await _with_media(sent.context),
             system=self._system(sent),
             tools=tools,
             output_schema=self.output_schema,
@@ -208,6 +209,13 @@ class Agent:
         for name, wanted, is_fine in checks:
             if not is_fine(getattr(self, name)):
                 raise _invalid(name, getattr(self, name), wanted)
+
+
+async def _with_media(context: list[Message]) -> list[Message]:
+    messages, task = list(context), find_task()
+    if task is None or not any(map(refers_to_kept, messages)):
+        return messages
+    return await asyncio.to_thread(with_data, messages, task.load_media)
 
 
 def _is_model(given: Any) -> bool:

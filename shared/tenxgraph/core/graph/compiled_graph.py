@@ -257,6 +257,23 @@ class CompiledGraph(Generic[StateT]):
         """Like :meth:`messages`."""
         return await self._executor.amessages(config, offset, limit)
 
+    def media(self, config: Config, file_id: str) -> bytes:
+        """Return the bytes of an image or a file that a thread keeps.
+
+        Args:
+            config: Names the thread, and its user.
+            file_id: Of a ``MediaRef`` in a message of the thread: ``sha256:…``.
+
+        Raises:
+            InvalidInputError: There is no such thread, or ``NO_MEDIA``: it keeps nothing under this id.
+            ThreadOwnerError: The thread is another user's.
+        """
+        return self._executor.media(config, file_id)
+
+    async def amedia(self, config: Config, file_id: str) -> bytes:
+        """Like :meth:`media`."""
+        return await self._executor.amedia(config, file_id)
+
     def stop(self, config: Config) -> RunStatus | None:
         """Ask the thread's active run to end after the step in flight; None when there is none.
 

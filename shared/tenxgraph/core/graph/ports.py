@@ -111,6 +111,14 @@ class Executor(Protocol[StateT]):
         """Like :meth:`messages`."""
         ...
 
+    def media(self, config: Mapping[str, Any], file_id: str) -> bytes:
+        """Return the data that the thread keeps under an id."""
+        ...
+
+    async def amedia(self, config: Mapping[str, Any], file_id: str) -> bytes:
+        """Like :meth:`media`."""
+        ...
+
     def stop(self, config: Mapping[str, Any]) -> RunStatus | None:
         """Ask the thread's active run to stop; None when there is none."""
         ...

@@ -8,7 +8,7 @@ local ids = redis.call('LRANGE', key('runs'), 0, -1)
 if thread.active ~= '' or #inbox() > 0 or redis.call('ZCARD', key('delayed')) > 0 then
   return false
 end
-for _, noun in ipairs({ 'thread', 'state', 'changed', 'lists', 'checkpoints', 'resumes', 'effects' }) do
+for _, noun in ipairs({ 'thread', 'state', 'changed', 'lists', 'checkpoints', 'resumes', 'effects', 'media' }) do
   redis.call('UNLINK', key(noun))
 end
 for _, name in ipairs(redis.call('SMEMBERS', key('generations'))) do

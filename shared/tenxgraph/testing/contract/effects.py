@@ -295,3 +295,38 @@ class RecordContract(EffectMoves):
         self.finish(claim)
         assert self.store.delete_thread("t1")
         assert self.reserve(self.claim_one()).outcome is GRANTED
+
+
+class MediaContract(EffectMoves):
+    """Data that messages refer to."""
+
+    def test_data_is_kept_under_its_id_once(self) -> None:
+        claim = self.claim_one()
+        every = bytes(range(256))
+        assert self.store.put_media(claim.ref, claim.token, "sha256:a", every)
+        assert self.store.put_media(claim.ref, claim.token, "sha256:a", every)
+        assert self.store.put_media(claim.ref, claim.token, "sha256:b", b"")
+        assert self.store.media("t1", "sha256:a") == every
+        assert self.store.media("t1", "sha256:b") == b""
+
+    def test_what_is_not_kept_is_told_apart(self) -> None:
+        claim = self.claim_one()
+        self.store.put_media(claim.ref, claim.token, "sha256:a", b"data")
+        assert self.store.media("t1", "sha256:c") is None
+        assert self.store.media("t2", "sha256:a") is None
+
+    def test_a_fenced_attempt_keeps_nothing(self) -> None:
+        claim = self.claim_one()
+        assert not self.store.put_media(claim.ref, "another token", "sha256:a", b"data")
+        self.next_attempt(claim)
+        assert not self.store.put_media(claim.ref, claim.token, "sha256:a", b"data")
+        assert self.store.media("t1", "sha256:a") is None
+
+    def test_it_goes_with_its_thread(self) -> None:
+        claim = self.claim_one()
+        self.store.put_media(claim.ref, claim.token, "sha256:a", b"data")
+        self.advance(claim, status=RunStatus.COMPLETED)
+        assert self.store.delete_thread("t1")
+        assert self.store.media("t1", "sha256:a") is None
+        assert not self.store.put_media(claim.ref, claim.token, "sha256:a", b"data")
+        assert self.store.media("t1", "sha256:a") is None
