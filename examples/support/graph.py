@@ -1,7 +1,9 @@
 """The graph: an agent and its tools. Workers take it as ``examples.support.graph:app``, in the repository's root."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from examples.support.script import scripted
 from examples.support.state import SupportState
@@ -20,7 +22,7 @@ PROMPT = (
 
 def build(model: str | None = None) -> ReactAgent:
     """Return the graph, not yet compiled; without a model it answers from the script."""
-    tools = [look_up_order, refund_item]
+    tools: list[Callable[..., Any]] = [look_up_order, refund_item]
     if not model:
         return ReactAgent(scripted, tools, state=SupportState, name="support")
     manager = MessageContextManager(max_messages=20)

@@ -8,9 +8,7 @@ from tenxgraph.testing.oracle import GraphCase
 from tests.graphs import agents, calls, effects, faults, flow, people, values
 
 _ALL = (flow.CASES, values.CASES, faults.CASES, people.CASES, effects.CASES, calls.CASES, agents.CASES)
-CASES: Final[dict[str, GraphCase]] = {
-    case.name: case for case in chain(*_ALL)
-}
+CASES: Final[dict[str, GraphCase]] = {case.name: case for case in chain(*_ALL)}
 
 
 def graphs() -> list[CompiledGraph[Any]]:

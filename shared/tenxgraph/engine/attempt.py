@@ -18,8 +18,10 @@ from tenxgraph.core.graph.node_return import normalise
 from tenxgraph.core.graph.planner import resolve_targets
 from tenxgraph.core.graph.tool_journal import RunToolJournal
 from tenxgraph.core.state.agent_state import AgentState
+from tenxgraph.core.state.blocks import DataBlock
 from tenxgraph.core.state.codec import EncodedUpdate
-from tenxgraph.core.state.kept_media import move_media, no_media
+from tenxgraph.core.state.kept_media import data_of, move_media, no_media
+from tenxgraph.core.state.media import MediaRef
 from tenxgraph.core.state.trim import trim_of
 from tenxgraph.engine.chunks import chunk, lines
 from tenxgraph.engine.emitter import Emitter, send_at_once
@@ -347,11 +349,14 @@ class AttemptRunner:
         update = self._with_media_kept(claim, TaskUpdate.from_json(claim.run.input))
         return replace(claim, run=replace(claim.run, input=update.to_json()))
 
-    def _load_media(self, thread_id: str, media: str) -> bytes:
-        data = self.insist(partial(self.store.media, thread_id, media))
-        if data is None:
-            raise no_media(thread_id, media)
-        return data
+    def _load_media(self, thread_id: str, media: MediaRef | DataBlock | str) -> bytes:
+        def load(file_id: str) -> bytes:
+            data = self.insist(partial(self.store.media, thread_id, file_id))
+            if data is None:
+                raise no_media(thread_id, file_id)
+            return data
+
+        return data_of(media, load)
 
     # -- what is no update
 

@@ -152,9 +152,7 @@ def _behind(first: Patch, patch: Patch) -> Patch:
     return Patch(first.values | patch.values, kept, patch.rewrites, patch.cuts)
 
 
-def _message_events(
-    step: int, patch: Patch, authors: Sequence[str], updates: Sequence[TaskUpdate]
-) -> list[bytes]:
+def _message_events(step: int, patch: Patch, authors: Sequence[str], updates: Sequence[TaskUpdate]) -> list[bytes]:
     added = patch.cuts[CONTEXT].items if CONTEXT in patch.cuts else patch.appends.get(CONTEXT, ())
     # Backwards, so that of two tasks with the same message the first is its author, as it is when they merge.
     written = reversed(list(zip(authors, updates, strict=True)))

@@ -21,6 +21,4 @@ def load_media(media: "MediaRef | DataBlock | str") -> bytes:
         InvalidInputError: ``NO_MEDIA``; the thread keeps no such media, or the reference leads elsewhere.
         GraphError: ``NO_TASK``; no node runs here. Outside of nodes it is ``app.media(config, file_id)``.
     """
-    from tenxgraph.core.state.kept_media import data_of
-
-    return data_of(media, current_task("load_media").load_media)
+    return current_task("load_media").load_media(media)

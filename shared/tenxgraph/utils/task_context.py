@@ -28,7 +28,7 @@ class TaskContext:
         interrupts: How many ``interrupt()`` calls were made in this attempt, or by this tool call.
         context_manager: The graph's; it shortens what agents send.
         container: The graph's; it supplies what tools depend on.
-        load_media: Media id → the data that the thread keeps under it.
+        load_media: Reference, data block or media id → the data.
         tool_call_id: The call of a tool that the code runs for, None in a node's own code.
         follows_tokens: Whether somebody wants answers of models piece by piece.
         may_begin_again: Whether the node may leave with ``RetryLater``.
@@ -50,7 +50,7 @@ class TaskContext:
     emit: Callable[[bytes], None]
     idempotency_key: str
     journal: Journal
-    load_media: Callable[[str], bytes]
+    load_media: Callable[[Any], bytes]
     interrupts: int = 0
     context_manager: Any = None
     container: "InjectQ | None" = None

@@ -60,8 +60,8 @@ def test_nothing_is_paid_when_the_person_declines(app: CompiledGraph[Any], shop:
 
 def test_nothing_is_paid_before_the_answer_nor_by_one_that_does_not_fit(app: CompiledGraph[Any], shop: Path) -> None:
     thread = {"thread_id": "anna"}
-    for turn in CUSTOMER[:2]:
-        result = app.invoke({"messages": [Message.text_message(turn)], "state": {"database": str(shop)}}, thread)
+    said = [{"messages": [Message.text_message(turn)], "state": {"database": str(shop)}} for turn in CUSTOMER[:2]]
+    _, result = [app.invoke(turn, thread) for turn in said]
 
     assert result["status"] is RunStatus.WAITING
     assert result["interrupts"][0]["response_schema"] == Approval.model_json_schema()

@@ -36,7 +36,7 @@ def build(request: pytest.FixtureRequest) -> Iterator[Build]:
 
         def compiled(graph: StateGraph[Any]) -> CompiledGraph[Any]:
             app = graph.compile()
-            app._executor = InProcessExecutor(app.definition, settings=Settings.load(), store=store)  # type: ignore[misc]
+            app._executor = InProcessExecutor(app.definition, settings=Settings.load(), store=store)
             return app
 
         yield compiled
@@ -107,8 +107,7 @@ def test_a_manager_of_ones_own_may_put_a_message_in_the_place_of_others(build: B
             return state.model_copy(update={"context": [note, state.context[-1]], "context_summary": "noted"})
 
     app = build(agent_graph(answering([]), Note()))
-    for turn in range(4):
-        result = say(app, f"{turn}")
+    *_, result = [say(app, f"{turn}") for turn in range(4)]
 
     assert texts(app.get_state(THREAD).state.context) == ["[3 before]", "3", "answer to 3"]
     assert app.get_state(THREAD).state.context_summary == "noted"

@@ -98,11 +98,12 @@ class Agent:
         # A model's connections belong to the loop they were made on.
         self._models: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Model]] = WeakKeyDictionary()
 
-    async def __call__(self, state: AgentState, config: Mapping[str, Any] | None = None) -> list[Message] | Trimmed:
+    async def __call__(self, state: AgentState, config: Mapping[str, Any] | None = None) -> list[Message]:
         """Ask the model once.
 
         Returns:
-            The answer as a list of one message; with what the context manager left where it shortened the context.
+            The answer as a list of one message. Return it as it is: where the context manager has shortened the
+            conversation, the list brings along what is left.
 
         Raises:
             GraphError: ``MISSING_EXTRA`` naming what to install; ``MODEL``, ``SYSTEM_PROMPT`` or ``INVALID_AGENT``.

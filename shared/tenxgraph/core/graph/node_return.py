@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -33,17 +33,16 @@ class NodeReturn:
     trimmed: AgentState | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trimmed:
-    """What our own nodes return when a context manager has shortened the conversation.
+class Trimmed(list[Message]):
+    """The messages of a node of ours whose context manager has shortened the conversation.
 
     Attributes:
-        messages: What the node adds.
         state: What the manager made of the node's state.
     """
 
-    messages: list[Message]
-    state: AgentState
+    def __init__(self, messages: Sequence[Message], state: AgentState) -> None:
+        super().__init__(messages)
+        self.state: AgentState = state
 
 
 def normalise(value: Any) -> NodeReturn:
@@ -55,7 +54,7 @@ def normalise(value: Any) -> NodeReturn:
     if isinstance(value, Command):
         return replace(_update(value.update, "Command.update"), targets=value.targets)
     if isinstance(value, Trimmed):
-        return NodeReturn({"context": value.messages}, trimmed=value.state)
+        return NodeReturn({"context": list(value)}, trimmed=value.state)
     return _update(value, "A node")
 
 

@@ -83,9 +83,10 @@ def _move(data: dict[str, Any], limit: int, keep: Keep) -> bool:
     content = _content(data, limit)
     if content is None:
         return False
-    named = {"kind": "file_id", "file_id": media_id(content), "size_bytes": len(content)}
-    keep(named["file_id"], content)
-    named["sha256"] = named["file_id"].removeprefix(PREFIX)
+    file_id = media_id(content)
+    keep(file_id, content)
+    sha256 = file_id.removeprefix(PREFIX)
+    named: dict[str, Any] = {"kind": "file_id", "file_id": file_id, "size_bytes": len(content), "sha256": sha256}
     if is_reference:
         data.update(named, data_base64=None, url=None, mime_type=data["mime_type"] or _type_of(data["url"]))
     else:
