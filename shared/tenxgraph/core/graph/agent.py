@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from tenxgraph.core.exceptions import GraphError
 from tenxgraph.core.graph.model_waits import Waits
-from tenxgraph.core.graph.rate_limit import RateLimit
 from tenxgraph.core.graph.node_return import Trimmed
+from tenxgraph.core.graph.rate_limit import RateLimit
 from tenxgraph.core.graph.retry_policy import RetryPolicy
 from tenxgraph.core.graph.system_prompt import fill_prompt, names_field
 from tenxgraph.core.graph.tool_node import ToolNode
