@@ -125,7 +125,8 @@ def _contexts(graph: str) -> Iterator[list[Any]]:
     app = _app(graph)
     invoked = app.invoke(HELLO, {"thread_id": f"{graph}, invoked"}, FULL)
     yield _content(invoked["state"].context)
-    streamed = [chunk.message for chunk in app.stream(HELLO, {"thread_id": f"{graph}, streamed"})]
+    chunks = app.stream(HELLO, {"thread_id": f"{graph}, streamed"})
+    streamed = [chunk.message for chunk in chunks if chunk.event == "message"]
     yield _content([*HELLO["messages"], *(message for message in streamed if message is not None)])
     yield _content(app.get_state({"thread_id": f"{graph}, streamed"}).state.context)
 

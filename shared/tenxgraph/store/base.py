@@ -219,7 +219,7 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task of a run's current step as the store has it."""
+    """A task of a run's current step as the store has it; ``body`` as it was planned."""
 
     task: str
     node: str
@@ -230,6 +230,7 @@ class TaskView:
     worker: str
     until_ms: int
     error: bytes
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

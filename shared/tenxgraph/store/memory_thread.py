@@ -136,8 +136,19 @@ class Run:
     def task_views(self) -> list[TaskView]:
         """The tasks as the port shows them."""
         return [
-            TaskView(name, t.spec.node, t.spec.queue, t.status, t.attempt, t.deaths, t.worker, t.until_ms, t.error)
-            for name, t in self.tasks.items()
+            TaskView(
+                task=name,
+                node=task.spec.node,
+                queue=task.spec.queue,
+                status=task.status,
+                attempt=task.attempt,
+                deaths=task.deaths,
+                worker=task.worker,
+                until_ms=task.until_ms,
+                error=task.error,
+                body=task.spec.body,
+            )
+            for name, task in self.tasks.items()
         ]
 
 

@@ -146,6 +146,7 @@ def _task_view(tasks: Fields, task: bytes) -> TaskView:
         worker=text(of(b"worker")),
         until_ms=number(of(b"until")),
         error=of(b"error"),
+        body=of(b"body"),
     )
 
 

@@ -3,17 +3,20 @@
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tenxgraph import AgentState, StateGraph
 from tenxgraph.core.exceptions import InterruptConflictError, InvalidInputError, TenxGraphError, ThreadBusyError
-from tenxgraph.core.graph import CompiledGraph, RetryPolicy, RunStatus
+from tenxgraph.core.graph import CompiledGraph, RetryPolicy, RunStatus, ToolNode
 from tenxgraph.core.state import ImageBlock, MediaRef, Message, TextBlock, ToolCallBlock
 from tenxgraph.engine.ending import PAGE, RunFilter
+from tenxgraph.prebuilt import ReactAgent
 from tenxgraph.store.base import RunView
 from tenxgraph.store.memory import MemoryStore
+from tenxgraph.testing import TestAgent
 from tenxgraph.utils import interrupt
 from tenxgraph.wire import Checkpointed
 from tenxgraph_worker.cli import records
@@ -219,6 +222,25 @@ def test_why_a_run_is_between_two_attempts(store: MemoryStore, build: Build) -> 
     assert "Task 0 (fail), attempt 2, waits " in said
     assert "It failed with: node 'fail' failed: RuntimeError: it broke" in said
     handle.cancel()
+
+
+def test_why_names_the_call_of_a_tool_that_is_a_task_of_its_own(store: MemoryStore) -> None:
+    def buy(what: str) -> str:
+        return str(interrupt(f"Buy {what}?"))
+
+    agent = TestAgent([[("buy", {"what": "lamp"}), ("buy", {"what": "bulb"})], "done"])
+    handle = (
+        ReactAgent(agent, ToolNode([buy], distribute=True), name="shop").compile(store).submit(HI, {"thread_id": "t"})
+    )
+    asked = handle.result()["interrupts"]
+    run = find_run(store, handle.run_id)
+    tasks = store.tasks(run.run_id)
+
+    assert [task["call"] for task in records.run_record(run, list(tasks))["tasks"]] == ["call_0_0", "call_0_1"]
+    running = replace(run, status=RunStatus.RUNNING)
+    said = "\n".join(explain(running, tasks, store.thread("t"), Checkpointed(), store.now_ms()))
+    assert "Task 1 (TOOL, call call_0_1), attempt 1, is waiting." in said
+    assert len(asked) == 2
 
 
 # -- many runs

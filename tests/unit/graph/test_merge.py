@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -309,6 +309,7 @@ def said(items: Any) -> Any:
     return [(m.message_id, m.text()) for m in items] if is_messages else items
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(update, max_size=3), max_size=4), st.booleans())
 def test_merge_equals_folding_the_reducers_by_hand(steps: list[list[dict[str, Any]]], is_written: bool) -> None:
     image = fresh() if is_written else StateImage()
@@ -323,6 +324,7 @@ def test_merge_equals_folding_the_reducers_by_hand(steps: list[list[dict[str, An
     }
 
 
+@settings(deadline=None)
 @given(st.lists(update, max_size=3), st.lists(update, max_size=3))
 def test_a_merge_neither_changes_its_image_nor_depends_on_earlier_ones(
     before: list[dict[str, Any]], step: list[dict[str, Any]]

@@ -8,7 +8,7 @@ from tenxgraph.core.state.image import StateImage
 from tenxgraph.core.state.message import Message
 from tenxgraph.engine.results import open_interrupts
 from tenxgraph.store.base import Checkpoint, RunView, TaskView, ThreadView
-from tenxgraph.wire import Checkpointed, Failure, Frontier, RunConfig
+from tenxgraph.wire import Arrival, Checkpointed, Failure, Frontier, RunConfig
 from tenxgraph_worker.cli.output import iso_time
 
 Record = dict[str, Any]
@@ -63,6 +63,7 @@ def task_record(task: TaskView) -> Record:
     return {
         "task": task.task,
         "node": task.node,
+        "call": call_of(task),
         "status": str(task.status),
         "attempt": task.attempt,
         "deaths": task.deaths,
@@ -71,6 +72,11 @@ def task_record(task: TaskView) -> Record:
         "until": iso_time(task.until_ms),
         "error": failure(task.error),
     }
+
+
+def call_of(task: TaskView) -> str | None:
+    """The id of the one tool call that a task makes, if it is there for one."""
+    return Arrival.from_json(task.body).call if task.body else None
 
 
 def traceback(raw: bytes) -> list[str]:

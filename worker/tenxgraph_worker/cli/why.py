@@ -7,6 +7,7 @@ from tenxgraph.engine.failures import WAITS
 from tenxgraph.engine.results import open_interrupts
 from tenxgraph.store.base import RunView, TaskStatus, TaskView, ThreadView, WaitKind
 from tenxgraph.wire import Checkpointed, Failure, Frontier
+from tenxgraph_worker.cli.records import call_of
 
 _REASONS = {
     "waiting_for_version": "no worker has this version of the graph: start one with that code.",
@@ -105,7 +106,9 @@ def _said(failure: Failure) -> str:
 
 
 def _task(task: TaskView, now_ms: int) -> str:
-    name = f"Task {task.task} ({task.node}), attempt {task.attempt},"
+    call = call_of(task)
+    place = task.node if call is None else f"{task.node}, call {call}"
+    name = f"Task {task.task} ({place}), attempt {task.attempt},"
     left_s = (task.until_ms - now_ms) / 1000
     error = _said(Failure.from_json(task.error)) if task.error else ""
     if task.status is TaskStatus.QUEUED:

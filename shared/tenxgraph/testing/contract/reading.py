@@ -345,6 +345,7 @@ class ViewContract(StoreMoves):
         self.begin(*"abcdefghijkl")
         assert [view.task for view in self.store.tasks("r1")] == [str(number) for number in range(12)]
         assert {view.status for view in self.store.tasks("r1")} == {TaskStatus.QUEUED}
+        assert [view.body for view in self.store.tasks("r1")] == [f"body of {node}".encode() for node in "abcdefghijkl"]
 
     def test_threads_are_listed_by_their_last_change(self) -> None:
         claims = {}
