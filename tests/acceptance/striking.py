@@ -18,6 +18,7 @@ from typing import Any, Final
 from tenxgraph.settings import Settings
 from tenxgraph.store.redis import RedisStore
 from tenxgraph_worker import make_app
+from tests.acceptance.graphs import note
 
 _OF_A_TASK: Final = ("claim", "commit", "advance")
 _OF_A_CALL: Final = {"reserve": 2, "record": 1}
@@ -56,6 +57,8 @@ def _striking(call: str, method: Callable[..., Any]) -> Callable[..., Any]:
         which = _which(call, args)
         strike_here("before", call, which)
         reply = method(store, *args, **kwargs)
+        if call == "record":
+            note("recorded", which)
         strike_here("after", call, which)
         return reply
 
