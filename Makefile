@@ -62,10 +62,18 @@ support: $(STAMP) ## A support agent on workers: looks orders up, asks a person,
 dev: $(STAMP) ## Keep the demo's store, scheduler, workers and Flower up until Ctrl-C.
 	$(BIN)/tenxgraph dev examples.review.graph:app --workers 2 --pool prefork --concurrency 2
 
-chaos: $(STAMP) ## Kill, pause, cut, drop and double for minutes; CHAOS_ARGS="--seed 7 --threads 500".
+chaos: $(STAMP) ## Kill, pause, cut, drop and double for minutes; CHAOS_ARGS="--seed 7 --threads 500 --steps sticky".
 	$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 model: $(STAMP) ## Drive the stores at random for 100,000 moves; MODEL_ARGS="--seed 7".
 	$(BIN)/python -m tests.chaos.model $(MODEL_ARGS)
 
 .PHONY: demo support dev chaos model
+
+bench: $(STAMP) ## Measure all workloads beside plain Celery, in turns; ends with status 1 if a goal is missed.
+	$(BIN)/python -m benchmarks
+
+bench-quick: $(STAMP) ## The same for chains, round trips and long threads, in 3 minutes.
+	$(BIN)/python -m benchmarks quick
+
+.PHONY: bench bench-quick

@@ -59,7 +59,7 @@ class Meter:
 
 def run(app: CompiledGraph[AgentState], thread_id: str, messages: list[Message], steps: int) -> None:
     """Run a number of steps on a thread, and wait for the end."""
-    config = {"thread_id": thread_id, "recursion_limit": steps + 10, "steps": steps}
+    config = {"thread_id": thread_id, "recursion_limit": steps + 10, "length": steps}
     app.submit({"messages": messages}, config).result(PATIENCE_S)
 
 

@@ -8,7 +8,7 @@ from tenxgraph.core.graph import CompiledGraph, RunHandle, StateGraph
 from tenxgraph.core.state import AgentState, Message
 from tenxgraph.utils import END, Send
 
-MODES: dict[str, dict[str, Any]] = {"task": {}}
+MODES: dict[str, dict[str, Any]] = {"task": {}, "sticky": {"steps": "sticky"}}
 WAITS = 3
 WAIT_S = 0.5
 
@@ -30,7 +30,7 @@ def speak(_state: AgentState) -> str:
 
 def again(state: AgentState, config: dict[str, Any]) -> str:
     """Speak as often as the config says."""
-    return "speak" if state.execution_meta.step < config["steps"] else END
+    return "speak" if state.execution_meta.step < config["length"] else END
 
 
 def said(number: int) -> Message:

@@ -31,7 +31,7 @@ def _looping(ticks: list[float]) -> CompiledGraph[Counting]:
         ticks.append(time.perf_counter())
 
     def again(_state: Counting, config: dict[str, Any]) -> str:
-        return "no_op" if len(ticks) <= config["steps"] else "__end__"
+        return "no_op" if len(ticks) <= config["length"] else "__end__"
 
     graph = StateGraph(Counting).add_node("no_op", no_op).set_entry_point("no_op")
     return graph.add_conditional_edges("no_op", again, ["no_op", "__end__"]).compile()
@@ -42,7 +42,7 @@ def median_step_s(messages: int, steps: int) -> float:
     ticks: list[float] = []
     app = _looping(ticks)
     given = {"messages": [said(number) for number in range(messages)]}
-    app.invoke(given, {"thread_id": "T", "recursion_limit": steps + 10, "steps": steps})
+    app.invoke(given, {"thread_id": "T", "recursion_limit": steps + 10, "length": steps})
     return statistics.median(after - before for before, after in pairwise(ticks[1:]))
 
 

@@ -46,7 +46,10 @@ class DistributedExecutor(EngineClient[StateT]):
         if store is None:
             store = redis_store(store_url(settings, url), settings)
         self._dispatcher = CeleryDispatcher(
-            partial(make_celery, settings, broker), settings, now_ms=StoreClock(store.now_ms).now_ms
+            partial(make_celery, settings, broker),
+            settings,
+            now_ms=StoreClock(store.now_ms).now_ms,
+            store_url=getattr(store, "redis_url", None),
         )
         super().__init__(
             Runtime(definition, default_timeout_s=settings.node_timeout_s, default_queue=settings.default_queue),
@@ -54,6 +57,7 @@ class DistributedExecutor(EngineClient[StateT]):
             self._dispatcher,
             recursion_limit=settings.recursion_limit,
             does_io=True,
+            prepare=self._dispatcher.prepare,
         )
 
     def close(self) -> None:

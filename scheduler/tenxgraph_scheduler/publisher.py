@@ -8,9 +8,11 @@ from celery import Celery
 from kombu import Exchange, Queue
 from kombu.pools import ProducerPool
 
+from tenxgraph.sentinel_url import names_sentinels
 from tenxgraph.store.base import Dispatch
 from tenxgraph_scheduler.broker import TASK_NAME
 from tenxgraph_scheduler.message import TOP_PRIORITY, shown_kwargs, shown_name, task_id
+from tenxgraph_scheduler.outbox import Outbox, can_prepare
 
 _PRODUCERS = 10
 _RETRY = {"max_retries": 3, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
@@ -32,6 +34,13 @@ class Publisher:
         self._app = app
         self._connections: Any = app.connection_for_write().Pool(limit=_PRODUCERS)
         self._producers: Any = ProducerPool(self._connections, limit=_PRODUCERS, Producer=app.amqp.Producer)
+
+    def outbox(self, store_url: str | None) -> Outbox | None:
+        """Return what makes messages for the store at a URL, if it is this broker too."""
+        if store_url is None or names_sentinels(store_url) or not can_prepare(self._app):
+            return None
+        outbox = Outbox(self._app, self.send, self.kin)
+        return outbox if outbox.is_on(store_url) else None
 
     @contextmanager
     def batch(self, messages: int) -> Iterator[Any]:
@@ -70,8 +79,7 @@ class Publisher:
         )
 
     def _message(self, item: Dispatch, kwargs: dict[str, Any]) -> Any:
-        parent = self._app.current_worker_task
-        request = parent.request if parent else None
+        root, parent = self.kin()
         return self._app.amqp.as_task_v2(
             task_id(item),
             TASK_NAME,
@@ -79,10 +87,15 @@ class Publisher:
             kwargsrepr=shown_kwargs(item),
             argsrepr="()",
             shadow=shown_name(item),
-            root_id=request.root_id if request else None,
-            parent_id=request.id if request else None,
+            root_id=root,
+            parent_id=parent,
             ignore_result=True,
         )
+
+    def kin(self) -> tuple[str | None, str | None]:
+        """Return the ids of the first task of the chain that this process's task belongs to, and of that task."""
+        task = self._app.current_worker_task
+        return (task.request.root_id, task.request.id) if task else (None, None)
 
     def close(self) -> None:
         """Close the connections."""

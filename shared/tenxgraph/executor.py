@@ -84,6 +84,7 @@ class InProcessExecutor(EngineClient[StateT]):
             worker="in process",
             lease_ms=_NEVER_MS,
             note_failure=causes.note,
+            budget_s=settings.sticky_budget_s,
             watch_retry=self._look_in,
         )
         self._rules = RecoveryRules(grace_ms=_NEVER_MS, max_deliveries=settings.max_deliveries)

@@ -62,6 +62,8 @@ class Settings(BaseSettings):
         max_deliveries: Attempts at a task that keeps killing its worker, before the run is dead.
         node_timeout_s: Time limit of an attempt at a node that sets none of its own.
         shutdown_grace_s: How long a worker that is told to end lets its attempts finish.
+        sticky_budget_s: How long a worker goes on with the steps of one run where they are sticky, before others of its
+            queue have their turn.
         recursion_limit: Steps that a run may take if its config says nothing.
         stream_keep_s: How long the events of a finished run can still be read.
         stream_max_len: Events kept for a run; the oldest go first.
@@ -83,6 +85,7 @@ class Settings(BaseSettings):
     max_deliveries: int = Field(default=3, ge=1)
     node_timeout_s: Seconds = 600.0
     shutdown_grace_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    sticky_budget_s: Seconds = 10.0
     recursion_limit: int = Field(default=25, ge=1)
     stream_keep_s: int = Field(default=86_400, ge=1)
     stream_max_len: int = Field(default=10_000, ge=1)

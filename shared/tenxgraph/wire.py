@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Self
 
 import orjson
@@ -121,7 +122,7 @@ class Frontier:
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
-        return _dumps(asdict(self))
+        return _dumps(self)
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
@@ -149,7 +150,7 @@ class Checkpointed:
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
-        return _dumps(asdict(self))
+        return _dumps(self)
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
@@ -193,6 +194,7 @@ _OPTIONAL: Final[Mapping[str, Any]] = {
     "multitask_strategy": "enqueue",
     "priority": None,
     "start_after_s": 0.0,
+    "steps": "task",
 }
 
 
@@ -205,6 +207,7 @@ class RunConfig:
         timeout_s: Of the whole run; 0 for none.
         start_after_s: Delay before the run starts.
         stream_tokens: Whether nodes tell answers of models piece by piece.
+        steps: ``task`` or ``sticky``; see ``StateGraph.compile``.
     """
 
     thread_id: str
@@ -216,6 +219,7 @@ class RunConfig:
     priority: int | None = None
     start_after_s: float = 0.0
     stream_tokens: bool = True
+    steps: str = "task"
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def seen_by_nodes(self) -> dict[str, Any]:
@@ -225,12 +229,18 @@ class RunConfig:
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
-        return _dumps(asdict(self))
+        return _dumps(self)
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
         """Read :meth:`to_json` back."""
         return cls(**orjson.loads(text))
+
+
+@lru_cache(256)
+def read_run_config(text: bytes) -> RunConfig:
+    """Read a config that is asked for several times in each step; share it, change nothing."""
+    return RunConfig.from_json(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tests.acceptance.workers import REPOSITORY
 from tests.servers import Server, free_port
 
 THREADS = ("order-1", "order-11", "büro 7")
-TASKS = [("shown/start", 0), ("shown/look", 1), ("shown/think", 2)]
+TASKS = [("shown/look", 0), ("shown/think", 2)]
 
 
 def look(_state: AgentState) -> str:
@@ -93,16 +93,15 @@ def test_the_id_of_a_task_can_be_read(flower_url: str) -> None:
     found = tasks(flower_url, "kwargs:thread_id=order-1")
 
     assert [task["uuid"].rpartition(":")[0] for task in found] == [
-        "shown:order-1:0:start",
-        "shown:order-1:1:look",
+        "shown:order-1:0:look",
         "shown:order-1:2:think",
     ]
 
 
 def test_a_task_leads_to_the_one_that_it_follows(flower_url: str) -> None:
-    start, looked, thought = tasks(flower_url, "kwargs:thread_id=order-1")
+    looked, thought = tasks(flower_url, "kwargs:thread_id=order-1")
 
-    assert (looked["parent_id"], thought["parent_id"]) == (start["uuid"], looked["uuid"])
+    assert thought["parent_id"] == looked["uuid"]
     assert get(flower_url, f"/task/{thought['uuid']}").count(looked["uuid"]) > 0
 
 

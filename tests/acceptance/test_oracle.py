@@ -26,6 +26,7 @@ pytestmark = pytest.mark.timeout(300)
 SEED: Final = 20
 AT_ONCE: Final = 12
 POOLS: Final = {"threads": 8, "prefork": 2}
+MODES: Final = [(pool, steps) for pool in POOLS for steps in ("task", "sticky")]
 WITH_A_GRAPH: Final = [snippet for snippet in SNIPPETS if "invoke(" in snippet.code]
 
 _WORKER = "from tests.acceptance.test_oracle import serve; serve()"
@@ -66,27 +67,28 @@ def _deploy(deployment: Deployment, pool: str) -> None:
         worker.wait_for_log(" ready.")
 
 
-@pytest.fixture(scope="module", params=POOLS)
+@pytest.fixture(scope="module", params=MODES, ids=", ".join)
 def workers(
     request: pytest.FixtureRequest, valkey_server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Workers]:
     """Two workers that have run everything, for as long as it is looked at."""
     url = f"redis://127.0.0.1:{valkey_server.port}/0"
-    deployment = Deployment(url, tmp_path_factory.mktemp(request.param), dict(_TIMES))
+    pool, steps = request.param
+    deployment = Deployment(url, tmp_path_factory.mktemp(pool), dict(_TIMES))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in deployment.environment.items():
             patch.setenv(name, value)
         try:
-            _deploy(deployment, request.param)
-            yield _run_all(deployment)
+            _deploy(deployment, pool)
+            yield _run_all(deployment, steps)
         finally:
             deployment.end()
 
 
-def _run_all(deployment: Deployment) -> Workers:
+def _run_all(deployment: Deployment, steps: str) -> Workers:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         pages = {_name(snippet): pool.submit(_run_page, snippet) for snippet in WITH_A_GRAPH}
-        cases = {name: pool.submit(run_case, case, case.compile()) for name, case in suite.CASES.items()}
+        cases = {name: pool.submit(run_case, case, case.compile(steps=steps)) for name, case in suite.CASES.items()}
         wait([*pages.values(), *cases.values()])
     return Workers(deployment, cases, pages)
 

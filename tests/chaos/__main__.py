@@ -22,7 +22,9 @@ def main() -> int:
     options = _options()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     logging.getLogger("tenxgraph").setLevel(logging.CRITICAL)  # what clients and oracle meet is meant to be met
-    plan = Plan(options.threads, options.in_flight, options.seconds, seed=options.seed, only=options.only)
+    plan = Plan(
+        options.threads, options.in_flight, options.seconds, seed=options.seed, only=options.only, steps=options.steps
+    )
     _say(f"seed {plan.seed}; logs in {folder}")
     report = run_chaos(plan, folder, _say)
     _say(str(report))
@@ -41,6 +43,7 @@ def _options() -> Any:
     parser.add_argument("--seconds", type=float, default=180, help="go on with more threads until then")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     parser.add_argument("--only", default="", help="faults whose kind holds this text, such as 'killed'")
+    parser.add_argument("--steps", choices=("task", "sticky"), default="task", help="how steps travel")
     parser.add_argument("--keep", action="store_true", help="keep logs and ledger also if all is well")
     return parser.parse_args()
 

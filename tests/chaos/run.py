@@ -46,6 +46,7 @@ class Plan:
         chaos_s: New threads are begun until so much time has passed, and there are enough.
         patience_s: A run that takes longer is stuck.
         only: Faults whose kind holds this text; empty for all.
+        steps: How steps travel, ``task`` or ``sticky``.
     """
 
     threads: int = 500
@@ -54,6 +55,7 @@ class Plan:
     patience_s: float = 90.0
     seed: int = 0
     only: str = ""
+    steps: str = "task"
 
 
 @dataclass
@@ -90,7 +92,7 @@ class _Chaos:
         self._report = Report(plan.seed)
         self._faults = Faults(fleet, random.Random(plan.seed), only=plan.only)
         self._store: RedisStore = redis_store(fleet.url, Settings.load())
-        self._apps = {name: story.compile(redis_url=fleet.url) for name, story in STORIES.items()}
+        self._apps = {name: story.compile(redis_url=fleet.url, steps=plan.steps) for name, story in STORIES.items()}
         self._oracles = {name: story.compile() for name, story in STORIES.items()}
         self._tellers: dict[str, Teller] = {}
         self._commits: dict[tuple[str, int, str], tuple[int, float]] = {}

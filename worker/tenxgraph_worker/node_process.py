@@ -55,6 +55,7 @@ class NodeProcess:
     ) -> None:
         shutdown = shutdown or Shutdown(settings.shutdown_grace_s)
         self._settings = settings
+        self._shutdown = shutdown
         self._graphs = graphs
         self._name = name
         self._store = redis_store(store_url(settings), settings)
@@ -63,7 +64,9 @@ class NodeProcess:
         self._endurance = Endurance(shutdown, os.getppid() if is_child else None)
         self._suspects = Suspects()
         clock = StoreClock(self._store.now_ms)
-        self._dispatch = CeleryDispatcher(lambda: app, settings, now_ms=clock.now_ms, cache=self._cache)
+        self._dispatch = CeleryDispatcher(
+            lambda: app, settings, now_ms=clock.now_ms, cache=self._cache, store_url=store_url(settings)
+        )
         leave, end_process = (_stay, _exit) if is_child else (leave_worker, None)
         self._heartbeat = Heartbeat(self._store, settings, self._dispatch, shutdown, leave, end_process)
         self._flusher = Flusher(self._store)
@@ -96,6 +99,9 @@ class NodeProcess:
                 insist=self._endurance,
                 suspects=self._suspects,
                 wake=self._flusher.wake,
+                prepare=self._dispatch.prepare,
+                budget_s=self._settings.sticky_budget_s,
+                is_leaving=lambda: self._shutdown.has_begun,
                 hold=self._heartbeat.hold,
                 keep=self._heartbeat.keep,
             )

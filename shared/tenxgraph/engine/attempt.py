@@ -6,6 +6,7 @@ import contextvars
 import logging
 import math
 import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,10 +17,12 @@ from tenxgraph.core.exceptions import EffectLostError, GraphError, NodeError
 from tenxgraph.core.graph.node import Node
 from tenxgraph.core.graph.node_return import normalise
 from tenxgraph.core.graph.planner import resolve_targets
+from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.graph.tool_journal import RunToolJournal
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.blocks import DataBlock
 from tenxgraph.core.state.codec import EncodedUpdate
+from tenxgraph.core.state.image import StateImage, Version, apply
 from tenxgraph.core.state.kept_media import data_of, move_media, no_media
 from tenxgraph.core.state.media import MediaRef
 from tenxgraph.core.state.trim import trim_of
@@ -30,6 +33,7 @@ from tenxgraph.engine.grip import Grip, Hold, Keep, hold_by_asking
 from tenxgraph.engine.journal import StoreJournal
 from tenxgraph.engine.log import log_fields
 from tenxgraph.engine.patience import Insist, once
+from tenxgraph.engine.prepare import Prepare, no_messages, upcoming
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.state_cache import StateCache
 from tenxgraph.engine.step import (
@@ -42,6 +46,7 @@ from tenxgraph.engine.step import (
     plan_start,
     to_target,
 )
+from tenxgraph.engine.stint import Stint
 from tenxgraph.engine.suspects import Suspects
 from tenxgraph.engine.user_call import USER_FAULTS, CallTimedOutError, Steps, UserCall, drive
 from tenxgraph.engine.views import task_state
@@ -51,6 +56,7 @@ from tenxgraph.store.base import (
     Claim,
     Dispatch,
     Interrupt,
+    NextClaim,
     Refusal,
     Settlement,
     Store,
@@ -63,9 +69,12 @@ from tenxgraph.utils.interrupt import Interrupted
 from tenxgraph.utils.journal import AttemptOver, EffectKey, effect_name, idempotency_key
 from tenxgraph.utils.retry_later import RetryLater
 from tenxgraph.utils.task_context import TaskContext, task_scope
-from tenxgraph.wire import Arrival, Failure, RunConfig, Target, TaskUpdate
+from tenxgraph.wire import Arrival, Failure, Target, TaskUpdate, read_run_config
 
 _logger = logging.getLogger(__name__)
+
+Done = str | Claim
+"""What became of an attempt, or the next one that it began."""
 
 _Scope = Callable[[], AbstractContextManager[None]]
 _PLANS = {PLAN_START: plan_start, PLAN_RESUME: plan_resume}
@@ -87,6 +96,7 @@ class AttemptRunner:
 
     Attributes:
         dispatch: Puts messages of next tasks where workers find them.
+        prepare: Makes messages for the store to put there, see :class:`Advance`; of tasks on top of a state.
         worker: Names this process in the store.
         lease_ms: Of a claim.
         note_failure: Told of the exception that fails a run, by run id.
@@ -95,6 +105,9 @@ class AttemptRunner:
         wake: Has what nodes tell sent; at once, if nobody sees to it.
         hold: Keeps a claim alive while user code runs; None where claims cannot end apart from this process.
         keep: Keeps reservations of effects alive while those are made; None where the store is this process's own.
+        budget_s: How long one message may keep a worker busy with step after step.
+        is_leaving: Whether this process is to end, and begins nothing more.
+        stint: How far the attempt at hand may go on; None if its steps end with it.
     """
 
     runtime: Runtime[Any]
@@ -108,22 +121,26 @@ class AttemptRunner:
     insist: Insist = once
     suspects: Suspects = field(default_factory=Suspects)
     wake: Callable[[Emitter], None] = send_at_once
+    prepare: Prepare = no_messages
     hold: Hold | None = None
     keep: Keep | None = None
+    budget_s: float = 0.0
+    is_leaving: Callable[[], bool] = lambda: False
+    stint: Stint | None = None
 
     @cached_property
     def _hold(self) -> Hold:
         return self.hold or hold_by_asking(self.store, self.lease_ms)
 
     def perform(self, ref: TaskRef, node: str | None = None) -> Steps[str]:
-        """Do what a message asks for, if the store confirms it.
+        """Do what a message asks for, if the store confirms it, and go on as far as a stint goes.
 
         Args:
             ref: What the message names.
             node: The node's name as the message has it, for the ``task_start`` event.
 
         Returns:
-            One word for the log: what became of the attempt.
+            One word for the log: what became of the attempt, the last one if there were several.
         """
         with self.suspects.place_for(ref) as place:
             claim = self._claim(ref, secrets.token_hex(8), node, place.pause_ms)
@@ -131,9 +148,13 @@ class AttemptRunner:
                 _logger.debug("refused: %s", claim.reason, extra=log_fields(ref))
                 return "refused"
             place.keep_for(claim)
-            return (yield from self._perform(claim))
+            goer = replace(self, stint=Stint(claim.spec.queue, time.monotonic() + self.budget_s))
+            done = yield from goer._perform(claim)
+        while isinstance(done, Claim):
+            done = yield from goer._perform(done)
+        return done
 
-    def _perform(self, claim: Claim) -> Steps[str]:
+    def _perform(self, claim: Claim) -> Steps[Done]:
         ref = claim.ref
         self.cache.put(ref.thread_id, claim.image)
         if claim.spec.node in (PLAN_START, PLAN_RESUME, PLAN_ADVANCE) and ref.task == PLAN:
@@ -149,7 +170,7 @@ class AttemptRunner:
 
     # -- nodes
 
-    def _perform_node(self, claim: Claim) -> Steps[str]:
+    def _perform_node(self, claim: Claim) -> Steps[Done]:
         node = self.runtime.definition.nodes.get(claim.spec.node)
         if node is None:
             return self._fail_without_node(claim)
@@ -176,8 +197,9 @@ class AttemptRunner:
             return (yield from self._fail(claim, node, error, emitter.close()))
         return (yield from self._commit(claim, update, emitter.close()))
 
-    def _expire(self, claim: Claim, node: Node, emitter: Emitter) -> str:
-        return drive(self._fail(claim, node, CallTimedOutError(), emitter.close()))
+    def _expire(self, claim: Claim, node: Node, emitter: Emitter) -> object:
+        # On the heartbeat's thread, which runs no nodes.
+        return drive(replace(self, stint=None)._fail(claim, node, CallTimedOutError(), emitter.close()))
 
     def _journal(self, claim: Claim) -> StoreJournal:
         return StoreJournal(self.store, claim, self.lease_ms, self.insist, self.keep)
@@ -206,7 +228,7 @@ class AttemptRunner:
             container=self.runtime.definition.container,
             tool_journal=RunToolJournal(journal, self.runtime.codec),
             only_call=arrival.call,
-            follows_tokens=RunConfig.from_json(claim.run.request).stream_tokens,
+            follows_tokens=read_run_config(claim.run.request).stream_tokens,
             may_begin_again=_may_begin_again(node),
             note=noted(claim),
             turn=journal.turn_s,
@@ -223,7 +245,7 @@ class AttemptRunner:
         state: AgentState = task_state(
             self.runtime, claim.image, claim.run, node.name, arrival.send, grip.stop_requested
         )
-        seen = RunConfig.from_json(claim.run.request).seen_by_nodes()
+        seen = read_run_config(claim.run.request).seen_by_nodes()
         config = {**seen, "idempotency_key": task.idempotency_key}
         container = self.runtime.definition.container
 
@@ -259,7 +281,7 @@ class AttemptRunner:
         chosen = resolve_targets(list(result.targets), None, known, condition=f"the goto of {place}")
         return TaskUpdate(encoded, tuple(to_target(self.runtime, place, target) for target in chosen))
 
-    def _commit(self, claim: Claim, update: TaskUpdate, told: bytes) -> Steps[str]:
+    def _commit(self, claim: Claim, update: TaskUpdate, told: bytes) -> Steps[Done]:
         if not claim.alone or claim.ref.attempt > 1:
             return (yield from self._commit_then_advance(claim, update, told))
         try:
@@ -268,7 +290,7 @@ class AttemptRunner:
             return self._commit_then_fail(claim, update, told, error)
         return self._write(claim, advance, told, _task_end(claim))
 
-    def _commit_then_advance(self, claim: Claim, update: TaskUpdate, told: bytes) -> Steps[str]:
+    def _commit_then_advance(self, claim: Claim, update: TaskUpdate, told: bytes) -> Steps[Done]:
         plan = self._hand_in(claim, update, told)
         return "committed" if plan is None else (yield from self._perform_plan(plan))
 
@@ -286,7 +308,7 @@ class AttemptRunner:
 
     # -- plans
 
-    def _perform_plan(self, claim: Claim) -> Steps[str]:
+    def _perform_plan(self, claim: Claim) -> Steps[Done]:
         try:
             if claim.spec.node == PLAN_ADVANCE:
                 updates = {task: TaskUpdate.from_json(update) for task, update in claim.updates.items()}
@@ -314,16 +336,26 @@ class AttemptRunner:
         error.__cause__ = CallTimedOutError("a condition or a reducer does not return")
         return self._fail_plan(claim, error)
 
-    def _write(self, claim: Claim, advance: Advance, *before: bytes) -> str:
-        if before:
-            advance = replace(advance, events=lines([*before, advance.events]))
+    def _write(self, claim: Claim, advance: Advance, *before: bytes) -> Done:
+        after = apply(claim.image, advance.patch, Version(advance.base.number + 1, advance.nonce))
+        further: dict[str, Any] = {}
+        if self.stint is not None and self.stint.may_go_on(claim, advance) and not self.is_leaving():
+            further["claim"] = self._next_claim(advance, after)
+        elif advance.status is RunStatus.RUNNING:
+            further["messages"] = self.prepare(upcoming(claim.run, advance), after)
+        advance = replace(advance, events=lines([*before, advance.events]), **further)
         advanced = self.insist(lambda: self.store.advance(claim.ref, claim.token, advance))
         if not advanced.accepted:
             _logger.info("fenced before advance", extra=log_fields(claim.ref))
             return "fenced"
-        self.cache.advance(claim.ref.thread_id, claim.image, advance)
+        self.cache.put(claim.ref.thread_id, after)
         self.dispatch(advanced.dispatch)
-        return "advanced"
+        return advanced.claim or "advanced"
+
+    def _next_claim(self, advance: Advance, after: StateImage) -> NextClaim:
+        (task,) = advance.tasks
+        started = chunk("task_start", step=advance.step, node=task.node, task=task.task, attempt=1)
+        return NextClaim(secrets.token_hex(8), self.worker, self.lease_ms, after, started)
 
     def _fail_plan(self, claim: Claim, error: AdvanceError) -> str:
         cause = error.__cause__ or error
@@ -371,7 +403,7 @@ class AttemptRunner:
         settlement = Settlement(TaskStatus.WAITING, interrupts=interrupts, events=lines([told, *events]))
         return self._settle(claim, settlement, "waiting")
 
-    def _fail(self, claim: Claim, node: Node, error: BaseException, told: bytes) -> Steps[str]:
+    def _fail(self, claim: Claim, node: Node, error: BaseException, told: bytes) -> Steps[Done]:
         told = lines([told, _discarded(claim)])
         error = as_timeout(error, claim, self.runtime.timeout_s(node.name))
         failure = failure_of(node.name, claim.ref.attempt, error, f"node {node.name!r} failed: ")

@@ -24,6 +24,7 @@ from tenxgraph.wire import RunConfig, TaskUpdate
 INPUT_KEYS = frozenset({"messages", "state", "resume"})
 RUNTIME_FIELDS = frozenset({"context", "context_summary", "execution_meta"})
 STRATEGIES = ("enqueue", "reject")
+STEPS = ("task", "sticky")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +185,11 @@ _KNOWN: dict[str, tuple[_Kind, str]] = {
     "priority": (int, "a whole number from 0 to 9"),
     "start_after_s": ((int, float), "a number of seconds, 0 or more"),
     "stream_tokens": (bool, "True or False"),
+    "steps": (str, f"one of {', '.join(map(repr, STEPS))}"),
 }
 
 
+_CHOICES = {"multitask_strategy": STRATEGIES, "steps": STEPS}
 _RANGES: dict[str, tuple[float, float]] = {
     "recursion_limit": (1, 10**9),
     "timeout_s": (0.001, 10**9),
@@ -220,8 +223,8 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _in_range(name: str, value: Any) -> bool:
-    if name == "multitask_strategy":
-        return value in STRATEGIES
+    if name in _CHOICES:
+        return value in _CHOICES[name]
     if name in _RANGES:
         lowest, highest = _RANGES[name]
         return bool(lowest <= value <= highest)

@@ -5,6 +5,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -31,9 +32,11 @@ from tenxgraph.engine.call import Call, new_run, read_call, read_config
 from tenxgraph.engine.ending import RunFilter, cancel_run, unfinished_runs
 from tenxgraph.engine.follow import Follower
 from tenxgraph.engine.patience import ainsist, insist
+from tenxgraph.engine.prepare import Prepare, no_messages, starting
 from tenxgraph.engine.results import build_result, raise_for
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.snapshots import build_snapshot, state_at
+from tenxgraph.engine.step import PLAN_START
 from tenxgraph.engine.user_call import node_loop
 from tenxgraph.store.base import (
     Admission,
@@ -79,6 +82,7 @@ class EngineClient(Generic[StateT]):
         recursion_limit: For configs that name none.
         does_io: Whether store calls wait on a network; then async methods make them on a thread.
         cause_of: Run id → exception that failed it, where this process knows.
+        prepare: Makes messages for the store to put on their queues.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class EngineClient(Generic[StateT]):
         recursion_limit: int,
         does_io: bool,
         cause_of: Callable[[str], BaseException | None] = _no_cause,
+        prepare: Prepare = no_messages,
     ) -> None:
         self.runtime: Runtime[StateT] = runtime
         self.store: Store = store
@@ -97,6 +102,7 @@ class EngineClient(Generic[StateT]):
         self._recursion_limit = recursion_limit
         self._does_io = does_io
         self._cause_of = cause_of
+        self._prepare = prepare
 
     async def _call(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.to_thread(fn, *args, **kwargs) if self._does_io else fn(*args, **kwargs)
@@ -123,9 +129,17 @@ class EngineClient(Generic[StateT]):
             return self._answer(call)
         if call.kind is InputKind.MESSAGE and not call.has_messages:
             self._refuse_fresh_thread(call)
-        admission = self.store.admit(new_run(self.runtime, call))
-        self._dispatch(admission.dispatch)
+        run = new_run(self.runtime, call)
+        if run.kind is InputKind.MESSAGE and not run.delay_ms:
+            run = replace(run, messages=self._prepare(self._shown(starting(run)), None))
+        admission = self.store.admit(run)
+        self._dispatch(self._shown(admission.dispatch))
         return self._admitted(call, admission)
+
+    def _shown(self, starts: Sequence[Dispatch]) -> list[Dispatch]:
+        """Where a start goes on with a node, its message is shown as that node's."""
+        first = self.runtime.first_node
+        return [replace(item, node=first) if first and item.node == PLAN_START else item for item in starts]
 
     async def asubmit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
         """See :meth:`Executor.asubmit`."""

@@ -32,7 +32,7 @@ _GOOD = frozenset({RunStatus.COMPLETED, RunStatus.WAITING, RunStatus.STOPPED})
 
 def build_result(runtime: Runtime[Any], store: Store, run: RunView, granularity: str) -> dict[str, Any]:
     """Return the result of a completed, waiting or stopped run."""
-    image = store.image(run.thread_id, run.version)
+    image = _image(store, run)
     messages = _messages(runtime, store, run, image)
     result: dict[str, Any] = {
         "messages": messages,
@@ -48,6 +48,12 @@ def build_result(runtime: Runtime[Any], store: Store, run: RunView, granularity:
     if granularity == ResponseGranularity.PARTIAL:
         return {**result, "context": list(state.context), "summary": state.context_summary}
     return {**result, "state": state}
+
+
+def _image(store: Store, run: RunView) -> StateImage:
+    # An older state is folded from the checkpoints; the newest one is there as it is, and mostly it is this one.
+    newest = store.image(run.thread_id)
+    return newest if newest.version.number == run.version else store.image(run.thread_id, run.version)
 
 
 def last_nodes(store: Store, run: RunView) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from tenxgraph.core.graph.node import NodePolicies
 from tenxgraph.core.graph.tool_node import ToolNode
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import StateCodec
+from tenxgraph.utils.constants import START
 
 StateT = TypeVar("StateT", bound=AgentState)
 
@@ -33,6 +34,14 @@ class Runtime(Generic[StateT]):
     def codec(self) -> StateCodec:
         """Encodes and decodes the fields of the graph's state."""
         return StateCodec(self.definition.state_class, self.definition.new_state())
+
+    @cached_property
+    def first_node(self) -> str:
+        """The node that runs under the message of a start, "" where that is not known beforehand."""
+        entries, routers = self.definition.topology.static_targets(START), self.definition.routers.get(START)
+        known = [node for node in entries if node in self.definition.nodes]
+        is_known = len(known) == 1 and not routers and self.routing(known[0], None)["queue"] == self.default_queue
+        return known[0] if is_known else ""
 
     @property
     def name(self) -> str:

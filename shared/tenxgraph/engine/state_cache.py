@@ -3,8 +3,7 @@
 import threading
 from collections import OrderedDict
 
-from tenxgraph.core.state.image import StateImage, Version, apply
-from tenxgraph.store.base import Advance
+from tenxgraph.core.state.image import StateImage
 
 
 class StateCache:
@@ -33,7 +32,3 @@ class StateCache:
         known = self.get(thread_id)
         if known is None or known.version.number < image.version.number:
             self.put(thread_id, image)
-
-    def advance(self, thread_id: str, base: StateImage, advance: Advance) -> None:
-        """Keep what an accepted advance made of ``base``."""
-        self.put(thread_id, apply(base, advance.patch, Version(advance.base.number + 1, advance.nonce)))

@@ -26,7 +26,7 @@ from tenxgraph.store.base import Advance, Claim, RunView, TaskSpec, WaitKind
 from tenxgraph.utils.command import Send
 from tenxgraph.utils.constants import START
 from tenxgraph.utils.container_scope import container_scope
-from tenxgraph.wire import Arrival, Base, Checkpointed, Failure, Finished, Frontier, RunConfig, Target, TaskUpdate
+from tenxgraph.wire import Arrival, Base, Checkpointed, Failure, Finished, Frontier, Target, TaskUpdate, read_run_config
 
 PLAN_START = "start"
 PLAN_RESUME = "resume"
@@ -204,7 +204,7 @@ def _decide(runtime: Runtime[Any], ended: _Ended, task: Finished, router: Router
 
 def _router_call(runtime: Runtime[Any], ended: _Ended, task: Finished, router: Router) -> UserCall:
     state = task_state(runtime, ended.after, ended.run, task.node, task.send)
-    config = RunConfig.from_json(ended.run.request).seen_by_nodes()
+    config = read_run_config(ended.run.request).seen_by_nodes()
     container = runtime.definition.container
 
     async def ask() -> Any:
@@ -225,7 +225,7 @@ def _planned_step(runtime: Runtime[Any], ended: _Ended, plan: Plan) -> Advance:
     frontier = Frontier(ended.frontier.base, tuple(_arrival(item) for item in plan.waiting))
     if not plan.ready:
         return _advance(ended, RunStatus.COMPLETED, ended.run.step, (), frontier)
-    config = RunConfig.from_json(ended.run.request)
+    config = read_run_config(ended.run.request)
     tasks = _tasks(runtime, ended, [_arrival(item) for item in plan.ready])
     step = ended.run.step + 1
     if exceeds(step - max(ended.run.first_step - 1, 0), config.recursion_limit):
@@ -237,7 +237,7 @@ def _planned_step(runtime: Runtime[Any], ended: _Ended, plan: Plan) -> Advance:
 
 
 def _tasks(runtime: Runtime[Any], ended: _Ended, arrivals: Sequence[Arrival]) -> tuple[TaskSpec, ...]:
-    priority = RunConfig.from_json(ended.run.request).priority
+    priority = read_run_config(ended.run.request).priority
     parts = [part for arrival in arrivals for part in _parts(runtime, ended, arrival)]
     return tuple(_spec(runtime, priority, position, part) for position, part in enumerate(parts))
 

@@ -104,6 +104,19 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueMessage:
+    """A dispatch's message, ready for a store that is the broker too.
+
+    Attributes:
+        key: Of the list that its queue is.
+        payload: As the broker's clients read it.
+    """
+
+    key: str
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
 class NewRun:
     """What admission needs to know of a run.
 
@@ -117,6 +130,7 @@ class NewRun:
         events: Written when the run starts.
         delay_ms: Do not start before this long from now.
         timeout_ms: Time out this long after the start; 0 for never.
+        messages: That of ``start``, or none; see :class:`Advance`.
     """
 
     thread_id: str
@@ -135,6 +149,7 @@ class NewRun:
     delay_ms: int = 0
     timeout_ms: int = 0
     events: bytes = b""
+    messages: tuple[QueueMessage, ...] = ()
 
 
 class AdmissionOutcome(StrEnum):
@@ -308,6 +323,23 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class NextClaim:
+    """Who goes on with the only task that an advance plans, without a message.
+
+    Attributes:
+        nonce: Becomes the token of the claim.
+        image: The state that the advance makes, as its caller has it.
+        events: As of :meth:`Store.claim`.
+    """
+
+    nonce: str
+    worker: str
+    lease_ms: int
+    image: StateImage
+    events: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Advance:
     """All that one step changes, written at once.
 
@@ -321,6 +353,9 @@ class Advance:
         wait: A :class:`WaitKind` when ``status`` is WAITING.
         meta: Opaque; kept with the checkpoint (who ran, what comes next).
         events: JSON lines of stream chunks.
+        messages: Those of ``tasks``, in their order, or none. A store that is the broker too puts them on their queues
+            in the same write, if it is these tasks that are dispatched; then its answer asks for no dispatch.
+        claim: Take the one task of ``tasks`` in the same write, if the run goes on with it; no messages go with it.
     """
 
     base: Version
@@ -335,16 +370,23 @@ class Advance:
     error: bytes = b""
     meta: bytes = b""
     events: bytes = b""
+    messages: tuple[QueueMessage, ...] = ()
+    claim: NextClaim | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """Answer of :meth:`Store.advance`; not accepted when fenced or the version moved."""
+    """Answer of :meth:`Store.advance`; not accepted when fenced or the version moved.
+
+    Attributes:
+        claim: Of the next task, where the advance asked for it and the run went on.
+    """
 
     accepted: bool
     version: Version = Version.ZERO
     status: RunStatus = RunStatus.RUNNING
     dispatch: tuple[Dispatch, ...] = ()
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from tenxgraph.core.exceptions import StorageError
-from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.image import StateImage, Version
 from tenxgraph.store.base import (
     PLAN,
@@ -54,13 +53,7 @@ class MemoryAttempts(MemoryBase):
                 self._watch(ref.thread_id, task.until_ms)
                 self._tell(ref.run_id)
                 return Refusal("taken or given up")
-            task.status, task.token, task.worker, task.until_ms = TaskStatus.CLAIMED, nonce, worker, now_ms + lease_ms
-            task.first_started_ms, task.leaving, task.emitted = task.first_started_ms or now_ms, False, 0
-            run.started_ms = run.started_ms or now_ms
-            if run.status is RunStatus.QUEUED:
-                run.status = RunStatus.RUNNING
-            run.reason = ""
-            thread.add_events(run, now_ms, events)
+            thread.take(run, task, nonce, worker, now_ms + lease_ms, now_ms, events)
             self._tell(ref.run_id)
             return self._claimed(thread, run, ref, task)
 
@@ -114,22 +107,39 @@ class MemoryAttempts(MemoryBase):
                 return Advanced(accepted=False)
             written = Version(advance.base.number + 1, advance.nonce)
             if thread.has(written):
-                return self._advanced(thread, ref, written)
+                return self._advanced(thread, ref, advance)
             mine = self._mine(ref, token)
             if mine is None or not self._may_advance(mine[1], mine[2]) or thread.version != advance.base:
                 return Advanced(accepted=False)
-            thread.write_step(mine[1], advance, self._clock())
+            now_ms = self._clock()
+            thread.write_step(mine[1], advance, now_ms)
+            if advance.claim is not None and (task := self._only_queued(thread, mine[1])):
+                taker = advance.claim
+                thread.take(mine[1], task, taker.nonce, taker.worker, now_ms + taker.lease_ms, now_ms, taker.events)
             self._tell(ref.run_id)
-            return self._advanced(thread, ref, written)
+            return self._advanced(thread, ref, advance)
+
+    @staticmethod
+    def _only_queued(thread: Thread, run: Run) -> Task | None:
+        tasks = list(run.tasks.values()) if thread.active == run.new.run_id else []
+        return tasks[0] if len(tasks) == 1 and tasks[0].status is TaskStatus.QUEUED else None
 
     @staticmethod
     def _may_advance(run: Run, task: Task) -> bool:
         return task.status is TaskStatus.CLAIMED and (task.spec.task == PLAN or len(run.tasks) == 1)
 
-    @staticmethod
-    def _advanced(thread: Thread, ref: TaskRef, written: Version) -> Advanced:
-        dispatch = thread.dispatch() if thread.active == ref.run_id else thread.freed_by(ref.run_id)
-        return Advanced(True, written, thread.runs[ref.run_id].status, dispatch)
+    def _advanced(self, thread: Thread, ref: TaskRef, advance: Advance) -> Advanced:
+        run, written = thread.runs[ref.run_id], Version(advance.base.number + 1, advance.nonce)
+        is_active = thread.active == ref.run_id
+        dispatch = thread.dispatch() if is_active else thread.freed_by(ref.run_id)
+        return Advanced(True, written, run.status, dispatch, self._taken(thread, run, advance) if is_active else None)
+
+    def _taken(self, thread: Thread, run: Run, advance: Advance) -> Claim | None:
+        nonce = None if advance.claim is None else advance.claim.nonce
+        for name, task in run.tasks.items():
+            if task.token == nonce and task.status is TaskStatus.CLAIMED:
+                return self._claimed(thread, run, TaskRef(thread.thread_id, run.new.run_id, run.step, name, 1), task)
+        return None
 
     def put_media(self, ref: TaskRef, token: str, media_id: str, data: bytes) -> bool:
         """See :meth:`Store.put_media`."""

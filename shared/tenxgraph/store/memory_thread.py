@@ -346,6 +346,16 @@ class Thread:
         else:
             task.queue(now_ms, attempt=task.attempt + 1)
 
+    def take(self, run: Run, task: Task, nonce: str, worker: str, until_ms: int, now_ms: int, events: bytes) -> None:
+        """Give the task to a worker; its nonce becomes the token."""
+        task.status, task.token, task.worker, task.until_ms = TaskStatus.CLAIMED, nonce, worker, until_ms
+        task.first_started_ms, task.leaving, task.emitted = task.first_started_ms or now_ms, False, 0
+        run.started_ms = run.started_ms or now_ms
+        if run.status is RunStatus.QUEUED:
+            run.status = RunStatus.RUNNING
+        run.reason = ""
+        self.add_events(run, now_ms, events)
+
     def put_aside(self, run: Run, task: Task, reason: str, pause_ms: int, now_ms: int) -> None:
         """Let a ready task wait, unless the run is to stop."""
         task.status = TaskStatus.PARKED if run.stop else TaskStatus.RETRY_WAIT

@@ -31,6 +31,7 @@ from tenxgraph.store.base import (
     InputKind,
     NewRun,
     Overdue,
+    QueueMessage,
     Recovery,
     RecoveryRules,
     Refusal,
@@ -58,6 +59,7 @@ from tenxgraph.store.sentinel import async_redis_client, redis_client
 
 _TAKEN_IN = frozenset({AdmissionOutcome.STARTED, AdmissionOutcome.QUEUED, AdmissionOutcome.KNOWN})
 _MAX_CONNECTIONS = 10_000
+_OWN_RUNS = 1024
 
 Arg = str | bytes | int
 
@@ -117,10 +119,11 @@ class RedisStore:
         self._scripts = Scripts(client, constants)
         self._history = History(self._scripts)
         self._held = HeldImages()
+        self._own_runs: dict[str, str] = {}
         self._follower = AsyncFollower(async_client, self._scripts.place) if async_client else None
 
-    def _on(self, thread_id: str, script: str, *args: Arg) -> Command:
-        return self._scripts.script(script, [self._keys.base(thread_id)], *args)
+    def _on(self, thread_id: str, script: str, *args: Arg, lists: Sequence[str] = ()) -> Command:
+        return self._scripts.script(script, [self._keys.base(thread_id), *lists], *args)
 
     def _watch(self, thread_id: str, delay_ms: int, *from_ms: int) -> Command:
         return self._scripts.script("watch", self._keys.due, thread_id, delay_ms, *from_ms)
@@ -140,7 +143,15 @@ class RedisStore:
         admission = replies.admission(run.thread_id, self._run(*self._admission(run, int(asked_ms))))
         if admission.outcome not in _TAKEN_IN or admission.holder:  # no run has this id: it is refused, or an answer's
             self._run(self._registry("release_run", run))
+        else:
+            self._note_own(run)
         return admission
+
+    def _note_own(self, run: NewRun) -> None:
+        """Whoever submitted a run asks for it next: where it is need not be looked up."""
+        if len(self._own_runs) >= _OWN_RUNS:
+            self._own_runs.clear()
+        self._own_runs[run.run_id] = run.thread_id
 
     def _registry(self, script: str, run: NewRun) -> Command:
         return self._scripts.script(script, [self._keys.runs], run.run_id, run.thread_id)
@@ -150,12 +161,15 @@ class RedisStore:
         yield self._watch(run.thread_id, first_look_ms, asked_ms)
         if run.kind is InputKind.MESSAGE:  # what can be continued is listed already
             yield self._list_thread(run.thread_id, "NX")
+        lists, messages = _message_args(run.messages)
         yield self._on(
             run.thread_id,
             "admit",
             *(run.run_id, run.user_id, run.graph, run.graph_version, run.kind, run.digest, run.strategy),
             *(run.delay_ms, run.timeout_ms, run.request, run.input, run.events, asked_ms),
             *(part for spec in (run.start, run.resume, run.advance) for part in _spec_args(spec)[1:]),
+            *messages,
+            lists=lists,
         )
 
     def _list_thread(self, thread_id: str, how: str) -> Command:
@@ -211,15 +225,28 @@ class RedisStore:
 
     def advance(self, ref: TaskRef, token: str, advance: Advance) -> Advanced:
         """See :meth:`Store.advance`."""
-        args = (*_ref_args(ref), token, *_advance_args(advance))
-        written = self._on(ref.thread_id, "advance", *args)
-        accepted, *rest = self._scripts.run(written, self._list_thread(ref.thread_id, "XX"))[0]
+        lists, messages = _message_args(advance.messages)
+        args = (*_ref_args(ref), token, *_advance_args(advance), *messages)
+        written = self._on(ref.thread_id, "advance", *args, lists=lists)
+        # A thread is listed by its last change; where its steps follow at once, the last of them says so.
+        listed = () if advance.claim else (self._list_thread(ref.thread_id, "XX"),)
+        accepted, *rest = self._scripts.run(written, *listed)[0]
         self._held.drop(token)
         if not accepted:
             return Advanced(accepted=False)
-        number, nonce, status, ready = rest
+        number, nonce, status, ready, taken = rest
+        if advance.claim and not taken:
+            self._run(self._list_thread(ref.thread_id, "XX"))
         version = Version(int(number), replies.text(nonce))
-        return Advanced(True, version, RunStatus(replies.text(status)), replies.dispatches(ref.thread_id, ready))
+        dispatch = replies.dispatches(ref.thread_id, ready)
+        return Advanced(True, version, RunStatus(replies.text(status)), dispatch, self._next_claim(ref, advance, taken))
+
+    def _next_claim(self, ref: TaskRef, advance: Advance, reply: Any) -> Claim | None:
+        if not reply or advance.claim is None:
+            return None
+        claim = self._claim(TaskRef(ref.thread_id, ref.run_id, advance.step, ref.task, 1), reply, advance.claim.image)
+        self._held.hold(claim.token, claim.image)
+        return claim
 
     def settle(self, ref: TaskRef, token: str, settlement: Settlement) -> Settled:
         """See :meth:`Store.settle`."""
@@ -375,6 +402,9 @@ class RedisStore:
 
     def run(self, run_id: str) -> RunView | None:
         """See :meth:`Store.run`."""
+        mine = self._own_runs.get(run_id)
+        if mine is not None and (found := self._runs(mine, [run_id])):
+            return found[0]
         thread_id = self._thread_of(run_id)
         return next(iter(self._runs(thread_id, [run_id])), None) if thread_id is not None else None
 
@@ -464,14 +494,26 @@ def _spec_args(spec: TaskSpec) -> tuple[Arg, ...]:
 
 
 def _advance_args(advance: Advance) -> list[Arg]:
-    base, patch = advance.base, advance.patch
+    base, patch, taker = advance.base, advance.patch, advance.claim
     return [
         *(base.number, base.nonce, advance.nonce, advance.step, advance.status, advance.plan, advance.reason),
         *(advance.wait, advance.error, advance.meta, advance.events),
         *(len(patch.values), len(patch.appends) + len(patch.rewrites) + len(patch.cuts), len(advance.tasks)),
+        *(("", "", 0, "") if taker is None else (taker.nonce, taker.worker, taker.lease_ms, taker.events)),
         *_patch_args(patch),
         *(part for spec in advance.tasks for part in _spec_args(spec)),
     ]
+
+
+def _message_args(messages: Sequence[QueueMessage]) -> tuple[list[str], list[Arg]]:
+    """Return the lists of the broker, and for each of them how many messages follow, and these."""
+    by_list: dict[str, list[str]] = {}
+    for message in messages:
+        by_list.setdefault(message.key, []).append(message.payload)
+    args: list[Arg] = []
+    for payloads in by_list.values():
+        args += (len(payloads), *payloads)
+    return list(by_list), args
 
 
 def _patch_args(patch: Patch) -> Iterator[Arg]:

@@ -52,6 +52,9 @@ READS: Final = frozenset(
 LEASE_MS: Final = 10_000
 """On the memory store, whose clock costs nothing."""
 
+_BUDGET_S: Final = 600.0
+"""Longer than any run of the suite."""
+
 PATIENCE: Final = 400
 """More moves than any run of the suite needs; one that does not end in them is stuck."""
 
@@ -186,7 +189,13 @@ class Crew:
 
     def _new_worker(self) -> AttemptRunner:
         return AttemptRunner(
-            self._runtime, self._struck(), self._dispatch, worker="w", lease_ms=self.lease_ms, insist=self._insist
+            self._runtime,
+            self._struck(),
+            self._dispatch,
+            worker="w",
+            lease_ms=self.lease_ms,
+            insist=self._insist,
+            budget_s=_BUDGET_S,
         )
 
     def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:

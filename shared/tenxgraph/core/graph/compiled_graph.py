@@ -22,6 +22,7 @@ from tenxgraph.utils.constants import ResponseGranularity
 StateT = TypeVar("StateT", bound=AgentState)
 Config = Mapping[str, Any]
 
+_STEPS = ("task", "sticky")
 _LOW = ResponseGranularity.LOW
 
 
@@ -44,7 +45,7 @@ class CompiledGraph(Generic[StateT]):
         checkpointer: A store for the runs. None: Redis where ``redis_url`` or ``TENXGRAPH_REDIS_URL`` names one, else
             the memory of this process.
         redis_url: URL of the Redis that workers of this graph watch.
-        steps: How steps travel; ``task`` is one task of the queue per node.
+        steps: How steps travel; see `StateGraph.compile`. A run may choose in its config.
 
     Raises:
         GraphError: ``INVALID_COMPILE`` for a value that means nothing.
@@ -58,8 +59,8 @@ class CompiledGraph(Generic[StateT]):
         redis_url: str | None = None,
         steps: str = "task",
     ) -> None:
-        if steps != "task":
-            raise _invalid("steps", steps, "'task'")
+        if steps not in _STEPS:
+            raise _invalid("steps", steps, " or ".join(map(repr, _STEPS)))
         if checkpointer is not None and redis_url is not None:
             raise _invalid("redis_url", redis_url, "left out beside a checkpointer, which names the store already")
         if checkpointer is not None and not hasattr(checkpointer, "admit"):
@@ -67,6 +68,7 @@ class CompiledGraph(Generic[StateT]):
         self.definition: GraphDefinition[StateT] = definition
         self._checkpointer = checkpointer
         self._redis_url = redis_url
+        self._steps = steps
 
     @property
     def name(self) -> str:
@@ -95,8 +97,8 @@ class CompiledGraph(Generic[StateT]):
             input_data: ``{"messages": […], "state": {…}}`` starts a run; ``{"resume": answer}`` answers a waiting one;
                 None goes on with a failed, stopped or paused one. A state instance stands for its set fields.
             config: ``thread_id``, ``user_id``, ``run_id``, ``recursion_limit``, ``timeout_s``, ``multitask_strategy``,
-                ``priority``, ``start_after_s``, ``stream_tokens`` (whether models' answers are told piece by piece;
-                only ``invoke`` does not ask for it), and JSON-able keys of your own. It is never changed.
+                ``priority``, ``start_after_s``, ``steps``, ``stream_tokens`` (whether models' answers are told piece by
+                piece; only ``invoke`` does not ask for it), and JSON-able keys of your own. It is never changed.
             response_granularity: See :meth:`RunHandle.result`.
 
         Returns:
@@ -138,11 +140,15 @@ class CompiledGraph(Generic[StateT]):
 
     def submit(self, input_data: Any, config: Config | None = None) -> RunHandle[StateT]:
         """Start a run and return at once. Arguments as in :meth:`invoke`."""
-        return RunHandle(self._executor, self._executor.submit(input_data, config))
+        return RunHandle(self._executor, self._executor.submit(input_data, self._with_steps(config)))
 
     async def asubmit(self, input_data: Any, config: Config | None = None) -> RunHandle[StateT]:
         """Like :meth:`submit`."""
-        return RunHandle(self._executor, await self._executor.asubmit(input_data, config))
+        return RunHandle(self._executor, await self._executor.asubmit(input_data, self._with_steps(config)))
+
+    def _with_steps(self, config: Config | None) -> Config | None:
+        is_own = self._steps == _STEPS[0] or not isinstance(config, Mapping | None)
+        return config if is_own else {"steps": self._steps, **(config or {})}
 
     def get_run(self, run_id: str, config: Config | None = None) -> RunHandle[StateT]:
         """Return a handle of a run that was started before, here or elsewhere.

@@ -265,7 +265,8 @@ class StateGraph(Generic[StateT]):
             interrupt_before: Nodes before which a run waits.
             interrupt_after: Nodes after which a run waits.
             redis_url: The store, instead of the configured one.
-            steps: How steps travel; ``task`` is one task per node.
+            steps: How steps travel. ``task``: each task of a node as a message of its own. ``sticky``: the worker that
+                ended a step goes on with the next one, if that is one task of the same queue.
             container: The injectq container, instead of the builder's.
 
         Raises:

@@ -84,6 +84,18 @@ local function image_reply(known)
   }
 end
 
+-- A worker has the task; its nonce becomes the token.
+local function take(id, task, nonce, worker, lease_ms, events)
+  local run = run_of(id)
+  task.status, task.token, task.worker, task['until'] = 'claimed', nonce, worker, now + lease_ms
+  task.leaving, task.emitted = '', ''
+  task.first = task.first == '' and now or task.first
+  run.started_ms = run.started_ms == '' and now or run.started_ms
+  run.status = run.status == 'queued' and 'running' or run.status
+  run.reason = ''
+  add_events(id, events)
+end
+
 local function spec_of(task)
   return { task.name, task.node, task.queue, task.priority, task.body }
 end

@@ -125,6 +125,29 @@ local function freed_by(id)
   return thread.last == id and thread.active ~= id and dispatch_all() or {}
 end
 
+-- Ready-made messages, for the lists of the broker that are this server's: KEYS[2] and the following. From
+-- ARGV[first] on there is for each list their number, then they. A key that is no list is left to the publisher, who
+-- says so: it must not hold up a step.
+local function can_post()
+  for i = 2, #KEYS do
+    local found = redis.call('TYPE', KEYS[i]).ok
+    if found ~= 'none' and found ~= 'list' then
+      return false
+    end
+  end
+  return #KEYS > 1
+end
+
+local function post(first)
+  for i = 2, #KEYS do
+    local last = first + num(ARGV[first])
+    for from = first + 1, last, CHUNK do
+      write('list', 'LPUSH', KEYS[i], unpack(ARGV, from, math.min(from + CHUNK - 1, last)))
+    end
+    first = last + 1
+  end
+end
+
 -- How an attempt ended, kept beyond its step: a repeat has the same answer.
 local function outcomes_of(id)
   return open(key('outcomes', id))

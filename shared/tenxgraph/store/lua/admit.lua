@@ -1,7 +1,8 @@
 -- Takes a run in: starts it, or queues it behind the active one.
 -- KEYS[1]  base key of the thread
+-- KEYS[2]  list of the broker, for the message of a start; only where store and broker are one server
 -- ARGV     run, user, graph, graph_version, kind, digest, strategy, delay_ms, timeout_ms, request, input, events, asked_ms,
---          then for each of the plan tasks start, resume, advance: node, queue, priority, body
+--          then for each of the plan tasks start, resume, advance: node, queue, priority, body; messages (post)
 -- Returns  {outcome, who stands in the way, or the run that took this for an answer, or '', dispatch, id of that run's last
 --          event before}
 -- Keeps    1, 6 (a run id is taken in once, also as that of an answer), 9.
@@ -9,6 +10,7 @@
 local id, user, graph, graph_version, kind, digest, strategy = unpack(ARGV, 1, 7)
 local delay_ms, timeout_ms, request, input, events, asked_ms = unpack(ARGV, 8, 13)
 local continues, run = kind == 'continue', run_of(id)
+local posts = not continues and can_post()
 
 now = num(asked_ms) -- the store's time when it was asked: the moment that was watched is the moment that comes
 
@@ -34,7 +36,7 @@ if run.created_ms ~= '' then
   if run.digest ~= digest then
     return { 'run_id_taken', '' }
   end
-  return { 'known', '', thread.active == id and dispatch_all() or {} }
+  return { 'known', '', thread.active == id and not posts and dispatch_all() or {} }
 end
 
 local taker_digest, taker = open(key('resumes'))[id]:match('^([^:]*):(.*)$')
@@ -69,6 +71,9 @@ if num(delay_ms) > 0 then
 else
   take_in(id)
 end
-save()
 local is_started = thread.active == id
-return { is_started and 'started' or 'queued', '', is_started and dispatch_all() or {} }
+if is_started and posts then
+  post(26)
+end
+save()
+return { is_started and 'started' or 'queued', '', is_started and not posts and dispatch_all() or {} }

@@ -1,18 +1,23 @@
 -- Writes all that a step changes: state, checkpoint, events and next tasks, or the run's end and the next run's start.
 -- KEYS[1]  base key of the thread
+-- KEYS[2…] lists of the broker, for messages of the tasks; only where store and broker are one server
 -- ARGV     run, step, task, token, base number, base nonce, nonce, next step, status, plan, reason, wait, error, meta,
---          events, number of values, of lists, of tasks; then values: name, bytes; lists: name, "append", "rewrite"
---          or "cut", number of items, of a cut where all lie, items (appends stand before cuts); tasks: task, node, queue, priority, body
--- Returns  {1, number, nonce, status, dispatch}, or {0} when the attempt was fenced or the version moved
+--          events, number of values, of lists, of tasks; nonce of who takes the next task at once or '', worker,
+--          lease_ms, events of that claim; then values: name, bytes; lists: name, "append", "rewrite" or "cut",
+--          number of items, of a cut where all lie, items (appends stand before cuts); tasks: task, node, queue,
+--          priority, body; messages (post)
+-- Returns  {1, number, nonce, status, dispatch of what was neither posted nor taken, claim or ''}, or {0} when the
+--          attempt was fenced or the version moved
 -- Keeps    1, 2, 4, 5, 6 (a repeat is known by the nonce), 7 (a stopped run plans nothing), 11.
 
 local id, step, name, token, base_number, base_nonce, nonce, next_step, status = unpack(ARGV, 1, 9)
 local plan, reason, wait_kind, err, meta, events, value_count, list_count, task_count = unpack(ARGV, 10, 18)
+local taker, worker, lease_ms, started = unpack(ARGV, 19, 22)
 local number = text(num(base_number) + 1)
 local run, lists, lengths = run_of(id), open(key('lists')), {}
-local cursor = 18
+local cursor, posts = 22, status == 'running' and can_post()
 
-local function take()
+local function read()
   cursor = cursor + 1
   return ARGV[cursor]
 end
@@ -20,7 +25,7 @@ end
 local function write_values(checkpoint)
   local state, changed = open(key('state'), true), open(key('changed'))
   for _ = 1, num(value_count) do
-    local field, value = take(), take()
+    local field, value = read(), read()
     state[field], changed[field] = value, number
     checkpoint[#checkpoint + 1], checkpoint[#checkpoint + 2] = 'v:' .. field, value
   end
@@ -35,13 +40,13 @@ local function push(path, count)
 end
 
 local function write_list()
-  local field, mode, count = take(), take(), num(take())
+  local field, mode, count = read(), read(), num(read())
   if mode == 'rewrite' or lists[field] == '' then
     lists[field] = number
     write('set', 'SADD', key('generations'), field .. ':' .. lists[field])
   end
   if mode == 'cut' then
-    lists[field] = number .. ':' .. take()
+    lists[field] = number .. ':' .. read()
   end
   local gen = generation_of(field)
   lengths[field] = mode == 'cut' and gen.kept or length_of(gen) + count
@@ -63,9 +68,9 @@ local function write_tasks()
   local tasks, names = tasks_of(id), {}
   drop_step(id)
   for i = 1, num(task_count) do
-    names[i] = take()
+    names[i] = read()
     local task = task_of(id, names[i])
-    task.node, task.queue, task.priority, task.body = take(), take(), take(), take()
+    task.node, task.queue, task.priority, task.body = read(), read(), read(), read()
     task.status, task.attempt = 'parked', 1
   end
   tasks.order = table.concat(names, '\n')
@@ -84,13 +89,29 @@ local function go_on(names)
     for _, task_name in ipairs(names) do
       queue(task_of(id, task_name))
     end
+    if taker ~= '' and #names == 1 then
+      take(id, task_of(id, names[1]), taker, worker, lease_ms, started)
+    elseif posts then
+      post(cursor + 1)
+    end
   else
     finish(id, status, err)
   end
 end
 
+local function claimed()
+  for _, task_name in ipairs(taker ~= '' and thread.active == id and names_of(id) or {}) do
+    local task = task_of(id, task_name)
+    if task.token == taker and task.status == 'claimed' then
+      return claim_reply(id, task, { number = number, nonce = nonce })
+    end
+  end
+  return ''
+end
+
 local function answer()
-  return { 1, number, nonce, run.status, thread.active == id and dispatch_all() or freed_by(id) }
+  local mine = thread.active == id
+  return { 1, number, nonce, run.status, mine and (posts and {} or dispatch_all()) or freed_by(id), claimed() }
 end
 
 local function may_advance()

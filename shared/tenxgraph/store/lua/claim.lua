@@ -21,14 +21,7 @@ if task.status ~= 'claimed' or task.token ~= nonce then
     save()
     return 'taken or given up'
   end
-  local run = run_of(id)
-  task.status, task.token, task.worker, task['until'] = 'claimed', nonce, worker, now + lease_ms
-  task.leaving, task.emitted = '', ''
-  task.first = task.first == '' and now or task.first
-  run.started_ms = run.started_ms == '' and now or run.started_ms
-  run.status = run.status == 'queued' and 'running' or run.status
-  run.reason = ''
-  add_events(id, events)
+  take(id, task, nonce, worker, lease_ms, events)
   save()
 end
 return claim_reply(id, task, known_from(10))

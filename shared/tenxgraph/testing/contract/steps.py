@@ -2,10 +2,11 @@
 # ruff: noqa: D102  # the name of a test is its sentence
 
 from dataclasses import replace
+from typing import Any
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.core.state.image import Patch, Version
-from tenxgraph.store.base import Advanced, Refusal, TaskRef, TaskStatus, WaitKind
+from tenxgraph.core.state.image import Patch, StateImage, Version
+from tenxgraph.store.base import Advance, Advanced, Claim, NextClaim, Refusal, TaskRef, TaskStatus, WaitKind
 from tenxgraph.testing.contract.harness import LONG_MS, SHORT_MS, StoreMoves, at_once, node_specs, plan_spec
 
 
@@ -71,6 +72,71 @@ class AdvanceContract(StoreMoves):
         assert first == second
         assert list(self.store.image("t1").lists["context"]) == [b"1"]
         assert (self.bodies(), len(self.store.checkpoints("t1", limit=10))) == ([b"state"], 1)
+
+    def _going_on(self, claim: Claim, *nodes: str, **changes: Any) -> Advance:
+        step = self.next_step(claim, *nodes, events=b"state", **changes)
+        image = StateImage(Version(step.base.number + 1, step.nonce))
+        return replace(step, claim=NextClaim("next", "w2", LONG_MS, image, b"started"))
+
+    def test_an_advance_takes_the_only_next_task_where_it_is_asked_to(self) -> None:
+        claim = self.start()
+        step = self._going_on(claim, "a")
+        answer = self.store.advance(claim.ref, claim.token, step)
+        taken = answer.claim
+        assert taken is not None
+        assert (answer.accepted, answer.dispatch) == (True, ())
+        assert (taken.ref, taken.token, taken.alone) == (TaskRef("t1", "r1", 1, "0", 1), "next", True)
+        assert (taken.spec, taken.run.step, taken.run.status) == (step.tasks[0], 1, RunStatus.RUNNING)
+        assert taken.image.version == Version(1, step.nonce)
+        assert taken.first_started_ms > 0
+        (task,) = self.store.tasks("r1")
+        assert (task.status, task.worker) == (TaskStatus.CLAIMED, "w2")
+        assert self.bodies() == [b"state", b"started"]
+        assert isinstance(self.store.claim(taken.ref, "n", worker="w", lease_ms=1, known=None, events=b""), Refusal)
+
+    def test_a_task_so_taken_is_committed_or_advanced_like_any_other(self) -> None:
+        claim = self.start()
+        taken = self.store.advance(claim.ref, claim.token, self._going_on(claim, "a")).claim
+        assert taken is not None
+        again = self.store.advance(taken.ref, taken.token, self._going_on(taken, "b", nonce="v2")).claim
+        assert again is not None
+        assert (again.ref.step, again.spec.node) == (2, "b")
+        plan = self.commit(again).plan
+        assert plan is not None
+        assert self.advance(plan, "c").accepted
+
+    def test_a_repeated_advance_has_the_claim_again(self) -> None:
+        claim = self.start()
+        step = self._going_on(claim, "a")
+        first, second = (self.store.advance(claim.ref, claim.token, step) for _ in range(2))
+        assert first == second
+        assert first.claim is not None
+        assert self.bodies() == [b"state", b"started"]
+
+    def test_an_advance_that_does_not_go_on_takes_nothing(self) -> None:
+        for number, status in enumerate((RunStatus.WAITING, RunStatus.COMPLETED, RunStatus.FAILED)):
+            claim = self.start(f"r{number}", f"t{number}")
+            step = replace(self._going_on(claim, "a"), status=status, wait=WaitKind.BEFORE)
+            answer = self.store.advance(claim.ref, claim.token, step)
+            assert (answer.status, answer.claim) == (status, None)
+
+    def test_a_stopped_run_takes_nothing_and_the_next_run_is_dispatched(self) -> None:
+        claim = self.start()
+        self.admit("r2")
+        self.store.stop("t1", "r1", events=b"")
+        answer = self.store.advance(claim.ref, claim.token, self._going_on(claim, "a"))
+        assert (answer.status, answer.claim) == (RunStatus.STOPPED, None)
+        assert [message.ref.run_id for message in answer.dispatch] == ["r2"]
+
+    def test_a_step_of_several_tasks_is_dispatched_though_one_was_asked_for(self) -> None:
+        claim = self.start()
+        answer = self.store.advance(claim.ref, claim.token, self._going_on(claim, "a", "b"))
+        assert (answer.claim, [message.node for message in answer.dispatch]) == (None, ["a", "b"])
+
+    def test_a_fenced_advance_takes_nothing(self) -> None:
+        claim = self.start()
+        assert self.store.advance(claim.ref, "another", self._going_on(claim, "a")) == Advanced(accepted=False)
+        assert self.view().step == 0
 
     def test_an_advance_repeated_after_the_thread_went_on_succeeds_and_writes_nothing(self) -> None:
         claim = self.start()
