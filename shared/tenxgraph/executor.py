@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tenxgraph.core.graph.definition import GraphDefinition
+from tenxgraph.core.graph.multitask import MultitaskStrategy
 from tenxgraph.core.graph.ports import SubmittedRun
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.agent_state import AgentState
@@ -118,6 +119,8 @@ class InProcessExecutor(EngineClient[StateT]):
     def submit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
         """See :meth:`Executor.submit`."""
         run = super().submit(input_data, config)
+        if (config or {}).get("multitask_strategy") == MultitaskStrategy.ROLLBACK:
+            node_loop().call_soon_threadsafe(self._cancel_tasks)
         if delay_s := (config or {}).get("start_after_s"):
             self._look_in(round(delay_s * 1000))
         return run
@@ -145,6 +148,7 @@ class InProcessExecutor(EngineClient[StateT]):
     def _reconcile(self) -> None:
         self._timer = None
         reconcile(self.store, self._rules, self.dispatch, is_lost=lambda _: False)
+        self._cancel_tasks()  # a delayed run may have rolled another back
         next_due_ms = self.store.next_due_ms()
         if next_due_ms is not None:
             self._arm((next_due_ms - self.store.now_ms()) / 1000)
@@ -154,12 +158,14 @@ class InProcessExecutor(EngineClient[StateT]):
     def cancel_run(self, run_id: str, reason: str, user_id: str) -> RunStatus | None:
         """See :meth:`Executor.cancel_run`. Async nodes are cancelled; a sync node's thread runs out, fenced."""
         status = super().cancel_run(run_id, reason, user_id)
-        node_loop().call_soon_threadsafe(self._cancel_tasks, run_id)
+        node_loop().call_soon_threadsafe(self._cancel_tasks)
         return status
 
-    def _cancel_tasks(self, run_id: str) -> None:
+    def _cancel_tasks(self) -> None:
+        """Cancel what runs for a run that was cancelled: such a task has nothing left to write or to send."""
         for ref, task in list(self._running.items()):
-            if ref.run_id == run_id:
+            run = self.store.run(ref.run_id)
+            if run is not None and run.status is RunStatus.CANCELLED:
                 task.cancel()
                 node = self.runtime.definition.nodes.get(task.get_name())
                 if node is not None and not node.is_async:

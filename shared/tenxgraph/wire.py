@@ -155,7 +155,7 @@ class Checkpointed:
     @classmethod
     def from_json(cls, text: bytes) -> Self:
         """Read :meth:`to_json` back."""
-        return cls(**{name: tuple(nodes) for name, nodes in orjson.loads(text).items()})
+        return cls(**{name: tuple(nodes) for name, nodes in orjson.loads(text or b"{}").items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,8 @@ CONFIGS: dict[str, tuple[Any, str]] = {
     "timeout_s is no number": ({"timeout_s": math.nan}, r"config\['timeout_s'\] is nan"),
     "timeout_s has no end": ({"timeout_s": math.inf}, r"config\['timeout_s'\] is inf"),
     "strategy": (
-        {"multitask_strategy": "rollback"},
-        r"config\['multitask_strategy'\] is 'rollback': .*'enqueue', 'reject'",
+        {"multitask_strategy": "wait"},
+        r"config\['multitask_strategy'\] is 'wait': .*'enqueue', 'reject', 'interrupt', 'rollback'",
     ),
     "priority": ({"priority": 10}, r"config\['priority'\] is 10: it must be a whole number from 0 to 9"),
     "start_after_s": ({"start_after_s": -0.1}, r"config\['start_after_s'\] is -0\.1: .*0 or more"),

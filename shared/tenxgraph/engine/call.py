@@ -11,6 +11,7 @@ import orjson
 from pydantic import ValidationError
 
 from tenxgraph.core.exceptions import InvalidInputError
+from tenxgraph.core.graph.multitask import MultitaskStrategy
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.codec import EncodedUpdate
 from tenxgraph.core.state.message import Message
@@ -23,7 +24,7 @@ from tenxgraph.wire import RunConfig, TaskUpdate
 
 INPUT_KEYS = frozenset({"messages", "state", "resume"})
 RUNTIME_FIELDS = frozenset({"context", "context_summary", "execution_meta"})
-STRATEGIES = ("enqueue", "reject")
+STRATEGIES = tuple(map(str, MultitaskStrategy))
 STEPS = ("task", "sticky")
 
 

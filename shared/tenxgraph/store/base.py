@@ -12,9 +12,11 @@ store's own too: of a run whose task kept killing its worker, ``{"error":…,"co
 
 # Over 300 lines of code: the port and the records that it speaks in are one contract, and are read as one.
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Protocol
 
 from tenxgraph.core.exceptions import StorageError
@@ -131,6 +133,7 @@ class NewRun:
         delay_ms: Do not start before this long from now.
         timeout_ms: Time out this long after the start; 0 for never.
         messages: That of ``start``, or none; see :class:`Advance`.
+        nonce: Made by the caller; names the version that undoes another run, should this one do so.
     """
 
     thread_id: str
@@ -150,6 +153,7 @@ class NewRun:
     timeout_ms: int = 0
     events: bytes = b""
     messages: tuple[QueueMessage, ...] = ()
+    nonce: str = field(default_factory=partial(secrets.token_hex, 8))
 
 
 class AdmissionOutcome(StrEnum):
@@ -588,7 +592,10 @@ class Store(Protocol):
     """
 
     def admit(self, run: NewRun) -> Admission:
-        """Take a run in: start it, or queue it behind the active one. Repeats are known by ``run_id``.
+        """Take a run in: start it, queue it, refuse it, or let it take the place of the active one and those queued.
+
+        Its strategy decides, by the table of :mod:`tenxgraph.core.graph.multitask`; that of a delayed run when its
+        moment has come. Repeats are known by ``run_id``.
 
         So are those of a call that became an answer: its ``run_id`` is then the id of a resume.
         """

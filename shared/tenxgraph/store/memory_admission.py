@@ -1,6 +1,6 @@
 """Admission in memory."""
 
-from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.graph.multitask import Verdict
 from tenxgraph.store.base import (
     Admission,
     AdmissionOutcome,
@@ -8,7 +8,15 @@ from tenxgraph.store.base import (
     NewRun,
 )
 from tenxgraph.store.memory_base import MemoryBase
+from tenxgraph.store.memory_multitask import take_in, verdict_on
 from tenxgraph.store.memory_thread import Run, Thread
+
+_REFUSALS = {
+    Verdict.ANSWER: AdmissionOutcome.WAITING,
+    Verdict.UNANSWERED: AdmissionOutcome.WAITING,
+    Verdict.BUSY: AdmissionOutcome.BUSY,
+    Verdict.NOTHING: AdmissionOutcome.NOTHING_TO_CONTINUE,
+}
 
 
 class MemoryAdmission(MemoryBase):
@@ -51,14 +59,8 @@ class MemoryAdmission(MemoryBase):
         return self._busy(run, thread)
 
     def _busy(self, run: NewRun, thread: Thread) -> Admission | None:
-        active = thread.active_run
-        if active is not None and active.status is RunStatus.WAITING and not run.delay_ms:
-            return Admission(AdmissionOutcome.WAITING, holder=thread.active)
-        if active is not None and (run.strategy == "reject" or run.kind is InputKind.CONTINUE):
-            return Admission(AdmissionOutcome.BUSY, holder=thread.active)
-        if run.kind is InputKind.CONTINUE and not thread.continuable:
-            return Admission(AdmissionOutcome.NOTHING_TO_CONTINUE)
-        return None
+        outcome = None if run.delay_ms else _REFUSALS.get(verdict_on(thread, run))
+        return Admission(outcome, holder=thread.active) if outcome else None
 
     def _new_thread(self, run: NewRun) -> Thread:
         now_ms = self._clock()
@@ -69,14 +71,16 @@ class MemoryAdmission(MemoryBase):
     def _take_in(self, new: NewRun, thread: Thread) -> Admission:
         now_ms = self._clock()
         run = Run(new, now_ms, input=new.input)
+        touched = (new.run_id, thread.active, *thread.inbox)  # those before may end for this one
         thread.runs[new.run_id] = run
         self._thread_of_run[new.run_id] = new.thread_id
         if new.delay_ms:
             thread.delayed[new.run_id] = now_ms + new.delay_ms
         else:
-            thread.take_in(run, now_ms)
+            take_in(thread, run, verdict_on(thread, new), now_ms)
         self._watch(new.thread_id, now_ms + (new.delay_ms or min(self._watch_ms, new.timeout_ms or self._watch_ms)))
-        self._tell(new.run_id)
+        for run_id in touched:
+            self._tell(run_id)
         if thread.active == new.run_id:
             return Admission(AdmissionOutcome.STARTED, thread.dispatch())
         return Admission(AdmissionOutcome.QUEUED)

@@ -52,7 +52,7 @@ class MemoryPeople(MemoryBase):
     def _take_answers(self, thread: Thread, run: Run, resume: Resume) -> None:
         now_ms = self._clock()
         run.resumes[resume.resume_id] = ResumeView(resume.run_id, resume.digest, run.last_event)
-        run.status = RunStatus.RUNNING
+        run.move_to(RunStatus.RUNNING)
         thread.add_events(run, now_ms, resume.events)
         if not resume.answers:
             run.input = resume.input
@@ -86,24 +86,13 @@ class MemoryPeople(MemoryBase):
     def _stop(self, thread: Thread, run: Run, events: bytes) -> None:
         now_ms = self._clock()
         thread.add_events(run, now_ms, events)
-        run.stop = "stop"
-        if thread.active != run.new.run_id:
-            thread.end_waiting(run, RunStatus.STOPPED, now_ms)
+        if thread.active == run.new.run_id:
+            thread.stop(run, now_ms)
         else:
-            self._stop_active(thread, run, now_ms)
+            run.stop = "stop"
+            thread.end_waiting(run, RunStatus.STOPPED, now_ms)
         self._watch_next(thread, now_ms)
         self._tell(run.new.run_id)
-
-    def _stop_active(self, thread: Thread, run: Run, now_ms: int) -> None:
-        in_flight = {TaskStatus.CLAIMED, TaskStatus.COMMITTED}
-        if run.status is RunStatus.WAITING or not any(t.status in in_flight for t in run.tasks.values()):
-            thread.end(run, RunStatus.STOPPED, now_ms)
-            return
-        run.status = RunStatus.STOPPING
-        for task in run.tasks.values():
-            if task.status is TaskStatus.RETRY_WAIT:
-                task.status = TaskStatus.PARKED
-        thread.close_step(run, now_ms)
 
     def cancel(self, thread_id: str, run_id: str, *, reason: str, error: bytes, events: bytes) -> StopAnswer:
         """See :meth:`Store.cancel`."""

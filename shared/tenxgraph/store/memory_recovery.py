@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.store.base import Overdue, Recovery, RecoveryRules, TaskRef, TaskStatus
+from tenxgraph.store.memory_multitask import take_in, verdict_on
 from tenxgraph.store.memory_thread import Run, Task, Thread
 
 
@@ -42,7 +43,8 @@ def _start_delayed(thread: Thread, now_ms: int) -> None:
     for run_id in sorted(thread.delayed, key=thread.delayed.__getitem__):
         if thread.delayed[run_id] <= now_ms:
             del thread.delayed[run_id]
-            thread.take_in(thread.runs[run_id], now_ms)
+            run = thread.runs[run_id]
+            take_in(thread, run, verdict_on(thread, run.new, late=True), now_ms)
 
 
 def _time_out(thread: Thread, run: Run, now_ms: int, found: _Findings) -> bool:

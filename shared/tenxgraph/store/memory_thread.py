@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.graph.run_status import RunStatus, check_move
 from tenxgraph.core.state.image import ItemLog, Origin, Patch, StateImage, Version, apply
 from tenxgraph.store.base import (
     PLAN,
@@ -72,6 +72,8 @@ class Run:
     step: int = 0
     first_step: int = 0
     version: int = 0
+    base: int = 0
+    superseded: str = ""
     origin: str = ""
     continues: str = ""
     input: bytes = b""
@@ -90,6 +92,12 @@ class Run:
     handed_back: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     resumes: dict[str, ResumeView] = field(default_factory=dict[str, ResumeView])
     events: list[StoredEvents] = field(default_factory=list[StoredEvents])
+
+    def move_to(self, status: RunStatus) -> None:
+        """Change the status: the one place where that is done."""
+        if status is not self.status or status.is_terminal:
+            check_move(self.status, status)
+            self.status = status
 
     @property
     def last_event(self) -> str:
@@ -233,13 +241,6 @@ class Thread:
         body = f'{{"event":"run_end","step":{run.step},"data":{{"status":"{run.status}"}}}}'
         self.add_events(run, now_ms, body.encode())
 
-    def take_in(self, run: Run, now_ms: int) -> None:
-        """Start the run if the thread is free, else queue it."""
-        if self.active or (self.inbox and run.new.run_id not in self.inbox):
-            self.inbox.append(run.new.run_id)
-        else:
-            self.start(run, now_ms)
-
     def start(self, run: Run, now_ms: int) -> None:
         """Give the thread to a run; one that finds nothing left to continue fails at once."""
         if run.new.kind is InputKind.CONTINUE and not self.continuable:
@@ -249,7 +250,7 @@ class Thread:
             return
         self.active = run.new.run_id
         self.graph_version = run.new.graph_version
-        run.version = self.version.number
+        run.version = run.base = self.version.number
         run.deadline_ms = now_ms + run.new.timeout_ms if run.new.timeout_ms else 0
         self.add_events(run, now_ms, run.new.events)
         if run.new.kind is InputKind.CONTINUE:
@@ -289,7 +290,10 @@ class Thread:
 
     def end(self, run: Run, status: RunStatus, now_ms: int, error: bytes = b"") -> None:
         """End the active run, fence its step, and start the next one."""
-        run.status, run.error, run.ended_ms = status, error or run.error, now_ms
+        run.move_to(status)
+        run.error, run.ended_ms = error or run.error, now_ms
+        if status is RunStatus.STOPPED and run.superseded:
+            run.reason = f"superseded by {run.superseded}"
         self.active, self.last = "", run.new.run_id
         if status in CONTINUABLE:
             self.continuable = run.new.run_id
@@ -310,13 +314,28 @@ class Thread:
         if run.new.run_id in self.inbox:
             self.inbox.remove(run.new.run_id)
         self.delayed.pop(run.new.run_id, None)
-        run.status, run.error, run.ended_ms = status, error, now_ms
+        run.move_to(status)
+        run.error, run.ended_ms = error, now_ms
         self._add_run_end(run, now_ms)
 
     def wait(self, run: Run, kind: str, now_ms: int) -> None:
         """Let the run wait for a person."""
-        run.status, run.wait = RunStatus.WAITING, kind
+        run.move_to(RunStatus.WAITING)
+        run.wait = kind
         self._add_run_end(run, now_ms)
+
+    def stop(self, run: Run, now_ms: int) -> None:
+        """Let the active run's step in flight commit and plan no further; end the run at once when none is."""
+        run.stop = "stop"
+        in_flight = {TaskStatus.CLAIMED, TaskStatus.COMMITTED}
+        if run.status is RunStatus.WAITING or not any(t.status in in_flight for t in run.tasks.values()):
+            self.end(run, RunStatus.STOPPED, now_ms)
+            return
+        run.move_to(RunStatus.STOPPING)
+        for task in run.tasks.values():
+            if task.status is TaskStatus.RETRY_WAIT:
+                task.status = TaskStatus.PARKED
+        self.close_step(run, now_ms)
 
     def close_step(self, run: Run, now_ms: int) -> None:
         """End or pause the run when its step has nothing left to run and cannot advance."""
@@ -352,7 +371,7 @@ class Thread:
         task.first_started_ms, task.leaving, task.emitted = task.first_started_ms or now_ms, False, 0
         run.started_ms = run.started_ms or now_ms
         if run.status is RunStatus.QUEUED:
-            run.status = RunStatus.RUNNING
+            run.move_to(RunStatus.RUNNING)
         run.reason = ""
         self.add_events(run, now_ms, events)
 

@@ -14,7 +14,8 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from tenxgraph.core.exceptions import StorageError
-from tenxgraph.core.graph.run_status import RunStatus
+from tenxgraph.core.graph.multitask import VERDICTS
+from tenxgraph.core.graph.run_status import MOVES, RunStatus
 from tenxgraph.core.state.image import Patch, StateImage, Version
 from tenxgraph.settings import Settings
 from tenxgraph.store import redis_replies as replies
@@ -60,6 +61,9 @@ from tenxgraph.store.sentinel import async_redis_client, redis_client
 _TAKEN_IN = frozenset({AdmissionOutcome.STARTED, AdmissionOutcome.QUEUED, AdmissionOutcome.KNOWN})
 _MAX_CONNECTIONS = 10_000
 _OWN_RUNS = 1024
+
+_MOVES = ",>queued," + "".join(f"{before}>{after}," for before, ends in MOVES.items() for after in sorted(ends))
+_VERDICTS = "," + "".join(f"{'/'.join(row)}={verdict}," for row, verdict in VERDICTS.items())
 
 Arg = str | bytes | int
 
@@ -115,7 +119,8 @@ class RedisStore:
         self.redis_url: str | None = redis_url
         self._keys = Keys(key_prefix)
         self._watch_ms = watch_ms
-        constants = {"STREAM_MAX_LEN": stream_max_len, "STREAM_KEEP_MS": stream_keep_ms}
+        constants: dict[str, int | str] = {"STREAM_MAX_LEN": stream_max_len, "STREAM_KEEP_MS": stream_keep_ms}
+        constants |= {"MOVES": _MOVES, "VERDICTS": _VERDICTS}
         self._scripts = Scripts(client, constants)
         self._history = History(self._scripts)
         self._held = HeldImages()
@@ -166,7 +171,7 @@ class RedisStore:
             run.thread_id,
             "admit",
             *(run.run_id, run.user_id, run.graph, run.graph_version, run.kind, run.digest, run.strategy),
-            *(run.delay_ms, run.timeout_ms, run.request, run.input, run.events, asked_ms),
+            *(run.delay_ms, run.timeout_ms, run.request, run.input, run.events, asked_ms, run.nonce),
             *(part for spec in (run.start, run.resume, run.advance) for part in _spec_args(spec)[1:]),
             *messages,
             lists=lists,

@@ -1,7 +1,7 @@
 """Scripts and commands on one Redis client, and what its errors mean."""
 
 import hashlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
@@ -24,7 +24,7 @@ Command = tuple[Any, ...]
 """A command and its arguments, as ``execute_command`` takes them."""
 
 _PRELUDE = ("_record", "_thread", "_claim")
-_MORE: dict[str, tuple[str, ...]] = {}
+_MORE = dict.fromkeys(("admit", "recover"), ("_history", "_admission"))
 """What some scripts need besides."""
 
 _OUTSIDE = frozenset(
@@ -72,18 +72,22 @@ def storage_error(place: str, error: RedisError) -> StorageError:
     return made
 
 
+def _literal(value: int | str) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
 class Scripts:
     """The store's scripts on a client: sent by digest, as text only where the server does not know it.
 
     Args:
-        constants: Names and numbers that the scripts of a thread read.
+        constants: What the scripts of a thread read under these names: numbers, and texts without quotes.
     """
 
-    def __init__(self, client: "redis.Redis", constants: dict[str, int]) -> None:
+    def __init__(self, client: "redis.Redis", constants: Mapping[str, int | str]) -> None:
         self.client: redis.Redis = client
         self.place: str = _place(client)
         self._execute: Callable[..., Any] = client.execute_command
-        self._constants = "".join(f"local {name} = {value}\n" for name, value in constants.items())
+        self._constants = "".join(f"local {name} = {_literal(value)}\n" for name, value in constants.items())
         self._digests: dict[str, str] = {}
         self._texts: dict[str, str] = {}
 

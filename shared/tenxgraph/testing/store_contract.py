@@ -28,6 +28,7 @@ from tenxgraph.testing.contract.recovery import DueContract, LeaseContract, Rese
 from tenxgraph.testing.contract.settling import QuestionContract, SettleContract
 from tenxgraph.testing.contract.steps import AdvanceContract
 from tenxgraph.testing.contract.stopping import CancelContract, StopContract
+from tenxgraph.testing.contract.strategies import StrategyContract
 from tenxgraph.testing.contract.turns import TurnContract
 
 __all__ = ["FakeClock", "MemoryHarness", "StoreContract", "StoreHarness"]
@@ -35,6 +36,7 @@ __all__ = ["FakeClock", "MemoryHarness", "StoreContract", "StoreHarness"]
 
 class StoreContract(
     AdmissionContract,
+    StrategyContract,
     ClaimContract,
     CommitContract,
     GiveBackContract,

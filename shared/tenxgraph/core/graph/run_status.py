@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from tenxgraph.core.exceptions import StorageError
 from tenxgraph.core.state.execution_state import ExecutionStatus
 
 
@@ -42,10 +43,13 @@ _ENDS = frozenset(
     }
 )
 
+# A continuation takes over a step: it may wait, or be in flight, before it has claimed anything itself.
 MOVES: dict[RunStatus, frozenset[RunStatus]] = {
     RunStatus.QUEUED: frozenset(
         {
             RunStatus.RUNNING,
+            RunStatus.WAITING,
+            RunStatus.STOPPING,
             RunStatus.STOPPED,
             RunStatus.CANCELLED,
             RunStatus.FAILED,
@@ -59,6 +63,17 @@ MOVES: dict[RunStatus, frozenset[RunStatus]] = {
     RunStatus.CANCELLING: frozenset({RunStatus.CANCELLED}),
     **{end: frozenset[RunStatus]() for end in _ENDS},
 }
+
+
+def check_move(before: RunStatus, after: RunStatus) -> None:
+    """Refuse what :data:`MOVES` lacks.
+
+    Raises:
+        StorageError: A store was about to do it; it is a fault of the store.
+    """
+    if after not in MOVES[before]:
+        raise StorageError(f"A run does not go from {before} to {after}.", context={"from": before, "to": after})
+
 
 EXECUTION_STATUS: dict[RunStatus, ExecutionStatus] = {
     RunStatus.QUEUED: ExecutionStatus.RUNNING,

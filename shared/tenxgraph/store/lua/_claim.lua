@@ -91,7 +91,9 @@ local function take(id, task, nonce, worker, lease_ms, events)
   task.leaving, task.emitted = '', ''
   task.first = task.first == '' and now or task.first
   run.started_ms = run.started_ms == '' and now or run.started_ms
-  run.status = run.status == 'queued' and 'running' or run.status
+  if run.status == 'queued' then
+    set_status(run, 'running')
+  end
   run.reason = ''
   add_events(id, events)
 end

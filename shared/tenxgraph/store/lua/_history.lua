@@ -50,6 +50,9 @@ end
 local function lists_at(number)
   local id, found = text(num(number)) .. '-0', {}
   local entry = redis.call('XRANGE', key('checkpoints'), id, id)[1]
+  if not entry and num(number) > 0 then
+    error('there is no checkpoint ' .. text(number) .. ' to return to', 0)
+  end
   for i = 1, entry and #entry[2] or 0, 2 do
     local name = entry[2][i]:match('^l:(.*)$')
     if name then

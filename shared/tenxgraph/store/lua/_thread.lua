@@ -14,6 +14,17 @@ local function run_of(id)
   return open(key('run', id))
 end
 
+-- The one place where a status changes. MOVES is the table of core/graph/run_status.py: ",from>to,from>to,".
+local function set_status(run, to)
+  if run.status == to and run.ended_ms == '' then
+    return
+  end
+  if not MOVES:find(',' .. run.status .. '>' .. to .. ',', 1, true) then
+    error('a run does not go from ' .. run.status .. ' to ' .. to, 0)
+  end
+  run.status = to
+end
+
 -- A task is the fields "<name>:<attribute>" of its run's tasks; its status is '' when there is none.
 local Task = {
   __index = function(task, attribute)
@@ -181,7 +192,8 @@ end
 
 local function wait(id, kind)
   local run = run_of(id)
-  run.status, run.wait = 'waiting', kind
+  set_status(run, 'waiting')
+  run.wait = kind
   add_run_end(id)
 end
 
@@ -260,7 +272,8 @@ end
 
 local function close_run(id, status, err)
   local run = run_of(id)
-  run.status, run.ended_ms = status, now
+  set_status(run, status)
+  run.ended_ms = now
   run.error = err ~= '' and err or run.error
   add_run_end(id)
   write('stream', 'PEXPIRE', key('events', id), STREAM_KEEP_MS)
@@ -269,7 +282,11 @@ end
 
 -- Ends the active run, fences its step and starts the next one.
 local function finish(id, status, err)
+  local by = run_of(id).superseded
   thread.active, thread.last, queued = '', id, {}
+  if status == 'stopped' and by ~= '' then
+    run_of(id).reason = 'superseded by ' .. by
+  end
   if CONTINUABLE[status] then
     thread.continuable = id
     for _, task in ipairs(list_of(names_of(id), id)) do
@@ -305,7 +322,7 @@ function start(id)
     return start_next()
   end
   thread.active, thread.graph_version, thread.continuable, queued = id, run.graph_version, '', {}
-  run.version = thread.version
+  run.version, run.base = thread.version, thread.version
   run.deadline_ms = num(run.timeout_ms) > 0 and now + run.timeout_ms or ''
   add_events(id, run.events)
   run.events = ''
@@ -316,15 +333,6 @@ function start(id)
     drop_step(parked)
   end
   queue(new_plan(id, 'start'))
-end
-
--- Starts the run if the thread is free, else queues it.
-local function take_in(id)
-  if thread.active == '' then
-    return start(id)
-  end
-  table.insert(inbox(), id)
-  write('list', 'RPUSH', key('inbox'), id)
 end
 
 -- Ends or pauses the run when its step has nothing left to run and cannot advance.
@@ -343,6 +351,31 @@ local function close_step(id)
   elseif first.waiting then
     wait(id, 'question')
   end
+end
+
+local function is_in_flight(tasks)
+  for _, task in ipairs(tasks) do
+    if task.status == 'claimed' or task.status == 'committed' then
+      return true
+    end
+  end
+  return false
+end
+
+-- Lets the step in flight commit and plans no further; ends the run at once when none is.
+local function stop_active(id)
+  local run, tasks = run_of(id), list_of(names_of(id), id)
+  run.stop = 'stop'
+  if run.status == 'waiting' or not is_in_flight(tasks) then
+    return finish(id, 'stopped')
+  end
+  set_status(run, 'stopping')
+  for _, task in ipairs(tasks) do
+    if task.status == 'retry_wait' then
+      task.status = 'parked'
+    end
+  end
+  close_step(id)
 end
 
 -- Ends a claimed attempt without its worker's word, and lets the next one begin.

@@ -17,7 +17,7 @@ local function start_delayed()
   local delayed = key('delayed')
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', text(now))) do
     write('zset', 'ZREM', delayed, id)
-    take_in(id)
+    take_in(id, verdict_on('late_' .. run_of(id).kind, run_of(id).strategy))
   end
   local later = redis.call('ZRANGEBYSCORE', delayed, '(' .. text(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   if later[2] then

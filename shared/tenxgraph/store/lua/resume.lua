@@ -59,7 +59,8 @@ if #missing > 0 then
   return { 0, missing }
 end
 
-run['resumed:' .. resume_id], run.status = '=' .. last_event(), 'running'
+run['resumed:' .. resume_id] = '=' .. last_event()
+set_status(run, 'running')
 open(key('resumes'))[resume_id] = digest .. ':' .. id
 add_events(id, events)
 if not has_answers then

@@ -7,29 +7,6 @@
 local id, events = unpack(ARGV, 1, 2)
 local run = run_of(id)
 
-local function is_in_flight(tasks)
-  for _, task in ipairs(tasks) do
-    if task.status == 'claimed' or task.status == 'committed' then
-      return true
-    end
-  end
-  return false
-end
-
-local function stop_active()
-  local tasks = list_of(names_of(id), id)
-  if run.status == 'waiting' or not is_in_flight(tasks) then
-    return finish(id, 'stopped')
-  end
-  run.status = 'stopping'
-  for _, task in ipairs(tasks) do
-    if task.status == 'retry_wait' then
-      task.status = 'parked'
-    end
-  end
-  close_step(id)
-end
-
 if run.created_ms == '' then
   return { '', {} }
 end
@@ -37,10 +14,10 @@ if run.ended_ms ~= '' or run.stop ~= '' then
   return { run.status, freed_by(id) }
 end
 add_events(id, events)
-run.stop = 'stop'
 if thread.active == id then
-  stop_active()
+  stop_active(id)
 else
+  run.stop = 'stop'
   finish_waiting(id, 'stopped')
 end
 save()
