@@ -11,6 +11,8 @@ from pydantic_core import to_json
 from tenxgraph.core import exceptions
 from tenxgraph.core.graph import RunStatus
 from tenxgraph.core.state import StreamEvent
+from tenxgraph.core.graph.multitask import VERDICTS, MultitaskStrategy, Occupancy, Verdict
+from tenxgraph.core.graph.run_status import MOVES
 from tenxgraph.settings import ENV_PREFIX, Settings
 from tenxgraph.utils.tool import ToolMark
 
@@ -20,6 +22,7 @@ REFERENCE: Final = ROOT / "docs" / "reference"
 GLOSSARY: Final = (
     "thread", "run", "step", "task", "attempt", "claim", "lease", "commit", "advance", "dispatch", "version",
     "checkpoint", "interrupt", "stop", "cancel", "effect", "reservation", "journal", "idempotency key",
+    "multitask strategy",
 )  # fmt: skip
 
 
@@ -63,6 +66,31 @@ def test_the_tools_page_lists_what_a_tool_is_marked_with_and_what_it_is_given() 
 
 def test_the_events_page_lists_every_event() -> None:
     assert set(rows("events.md")) == set(StreamEvent)
+def cells(page: str, width: int) -> list[list[str]]:
+    """Return the rows of a reference page's tables of that many cells that begin with a code word."""
+    lines = (REFERENCE / page).read_text(encoding="utf-8").splitlines()
+    found = [line[2:-2].split(" | ") for line in lines if line.startswith("| `")]
+    return [[cell.replace("`", "") for cell in row] for row in found if len(row) == width]
+
+
+def test_the_statuses_page_lists_every_move() -> None:
+    listed = {before: set(after.split(", ")) for before, after in cells("statuses.md", 2)}
+
+    assert listed == {str(before): set(map(str, after)) or {"nothing"} for before, after in MOVES.items()}
+
+
+def test_the_multitask_page_has_the_table_of_the_code() -> None:
+    table = {
+        (given, occupancy, strategy): verdict
+        for given, occupancy, *verdicts in cells("multitask.md", 2 + len(MultitaskStrategy))
+        for strategy, verdict in zip(MultitaskStrategy, verdicts, strict=True)
+    }
+
+    assert table == VERDICTS
+
+
+def test_the_multitask_page_explains_every_word_of_its_table() -> None:
+    assert {*Verdict, *Occupancy} <= set(rows("multitask.md"))
 
 
 @pytest.mark.parametrize("word", GLOSSARY)

@@ -195,6 +195,59 @@ def test_a_busy_thread_is_refused_under_reject_and_nothing_is_queued() -> None:
     assert app.get_state({"thread_id": "T"}).state.log == ["one", "after"]
 
 
+def test_an_interrupting_run_keeps_what_the_old_one_did_and_comes_before_those_in_line() -> None:
+    gate = threading.Event()
+    app = _gated(gate)
+    old, queued = (app.submit(_said(text), {"thread_id": "T"}) for text in ("one", "two"))
+    _until(lambda: [m.text() for m in app.get_state({"thread_id": "T"}).state.context] == ["one"])
+    new = app.submit(_said("three"), {"thread_id": "T", "multitask_strategy": "interrupt"})
+    gate.set()
+    assert new.result(30)["status"] is RunStatus.COMPLETED
+    assert old.result(30)["status"] is RunStatus.STOPPED
+    with pytest.raises(RunCancelledError, match=f"superseded by {new.run_id}"):
+        queued.result(30)
+    state = app.get_state({"thread_id": "T"}).state
+    assert ([m.text() for m in state.context], state.log) == (["one", "three"], ["one", "three", "after"])
+
+
+def test_a_run_that_is_rolled_back_leaves_no_trace_and_its_async_node_is_cancelled() -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    async def node(state: Log) -> dict[str, Any]:
+        if state.context[-1].text() == "old":
+            begun.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+        return {"log": [state.context[-1].text()]}
+
+    app = chain(graph(node=node), "node").compile()
+    before = app.invoke(_said("first"), {"thread_id": "T"}, "full")["state"].log
+    old = app.submit(_said("old"), {"thread_id": "T"})
+    assert begun.wait(30)
+    new = app.submit(_said("new"), {"thread_id": "T", "multitask_strategy": "rollback"})
+    assert new.result(30)["status"] is RunStatus.COMPLETED
+    assert cancelled.wait(30)
+    with pytest.raises(RunCancelledError, match=f"rolled back by {new.run_id}"):
+        old.result(30)
+    state = app.get_state({"thread_id": "T"}).state
+    assert ([m.text() for m in state.context], state.log) == (["first", "new"], [*before, "new"])
+
+
+def test_a_delayed_run_takes_the_place_of_the_active_one_when_its_moment_has_come() -> None:
+    gate = threading.Event()
+    app = _gated(gate)
+    old = app.submit(_said("one"), {"thread_id": "T"})
+    new = app.submit(_said("two"), {"thread_id": "T", "multitask_strategy": "rollback", "start_after_s": 0.05})
+    with pytest.raises(RunCancelledError, match=f"rolled back by {new.run_id}"):
+        old.result(30)
+    gate.set()
+    assert new.result(30)["status"] is RunStatus.COMPLETED
+    assert app.get_state({"thread_id": "T"}).state.log == ["two", "after"]
+
+
 def test_a_result_that_is_not_there_in_time_raises_and_the_run_goes_on() -> None:
     gate = threading.Event()
     handle = _gated(gate).submit(_said(), {"thread_id": "T"})

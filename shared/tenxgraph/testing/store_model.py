@@ -79,14 +79,14 @@ class StoreMachine(StoreStory):
     @rule(
         thread=_any,
         kind=st.sampled_from(InputKind),
-        reject=st.booleans(),
+        strategy=st.sampled_from(["enqueue", "enqueue", "reject", "interrupt", "rollback"]),
         when=st.integers(0, 5),
         limit=st.integers(0, 5),
     )
-    def admit(self, thread: int, kind: InputKind, reject: bool, when: int, limit: int) -> None:
+    def admit(self, thread: int, kind: InputKind, strategy: str, when: int, limit: int) -> None:
         """Somebody submits a run."""
         thread_id, run_id = self.pick(self.thread_ids, thread), f"r{len(self.run_ids)}"
-        changes: dict[str, Any] = {"kind": kind, "strategy": "reject" if reject else "enqueue"}
+        changes: dict[str, Any] = {"kind": kind, "strategy": strategy}
         changes["delay_ms"] = self.times_ms[1] if when == 0 else 0
         changes["timeout_ms"] = self.times_ms[2] if limit == 0 else 0
         free = not self.store.thread(thread_id) or not self.moves.thread(thread_id).active

@@ -52,7 +52,8 @@ class StoreStory(RuleBasedStateMachine):
         messages: Every message there ever was: deliveries are hints.
         accepted: Calls that succeeded and may be repeated.
         updates: (origin, step) → task → the update that was accepted.
-        logs: Thread → all updates in the order in which they took effect.
+        logs: Thread → all updates in the order in which they took effect, without those of runs that were undone.
+        began: Run → how long that log was when the run started.
     """
 
     thread_ids: ClassVar[tuple[str, ...]] = ("t1", "t2")
@@ -72,6 +73,8 @@ class StoreStory(RuleBasedStateMachine):
         self.ended: dict[str, tuple[object, ...]] = {}
         self.updates: dict[tuple[str, int], dict[str, bytes]] = defaultdict(dict)
         self.logs: dict[str, list[bytes]] = defaultdict(list)
+        self.began: dict[str, int] = {}
+        self.undone: set[str] = set()
         self.answers: dict[str, bytes] = {}
         self.numbers: Iterator[int] = count()
 
@@ -108,6 +111,7 @@ class StoreStory(RuleBasedStateMachine):
     def once(self, call: Callable[[], _T], *, repeat: bool, keep: bool = True) -> _T:
         """Make a call; as if the reply was lost, make it again: the same answer, and nothing changes."""
         answer = call()
+        self.note_starts_and_undos()
         if repeat:
             before = self.picture()
             again = call()
@@ -117,6 +121,17 @@ class StoreStory(RuleBasedStateMachine):
             self.accepted.append(call)
         self.messages.extend(getattr(answer, "dispatch", ()))
         return answer
+
+    def note_starts_and_undos(self) -> None:
+        """A rollback takes back what the run wrote since it started."""
+        for thread_id in self.thread_ids:
+            for view in self.store.runs(thread_id):
+                if view.reason.startswith("rolled back by ") and view.run_id not in self.undone:
+                    self.undone.add(view.run_id)
+                    del self.logs[thread_id][self.began[view.run_id] :]
+            thread = self.store.thread(thread_id)
+            if thread is not None and thread.active:
+                self.began.setdefault(thread.active, len(self.logs[thread_id]))
 
     def refused(self, call: Callable[[], Any]) -> None:
         """Make a call that the store must refuse, leaving all as it is."""
@@ -201,13 +216,13 @@ class StoreStory(RuleBasedStateMachine):
             self.refused(lambda: self.store.advance(claim.ref, claim.token, step))
             return
         is_stopping = self.view(claim.ref.run_id).status is RunStatus.STOPPING
+        self.logs[claim.ref.thread_id] += merged
         answer = self.once(lambda: self.store.advance(claim.ref, claim.token, step), repeat=repeat)
         assert answer.accepted
         assert answer.version.number == claim.image.version.number + 1
         assert answer.status.is_terminal or not is_stopping
         assert not is_stopping or all(message.ref.run_id != claim.ref.run_id for message in answer.dispatch)
         held.is_over = True
-        self.logs[claim.ref.thread_id] += merged
 
     def give_up(self, held: Attempt, *, repeat: bool) -> None:
         """A worker that must go hands an attempt back, if it lives."""
@@ -225,6 +240,7 @@ class StoreStory(RuleBasedStateMachine):
     def look_after(self, thread_id: str, rules: RecoveryRules) -> int | None:
         """Do one thread's work that depends on time."""
         recovery = self.store.recover(thread_id, rules)
+        self.note_starts_and_undos()
         for attempt in self.attempts:
             if attempt.claim.ref in recovery.expired:
                 assert not attempt.is_over

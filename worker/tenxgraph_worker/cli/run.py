@@ -21,6 +21,14 @@ Background = Annotated[bool, typer.Option("--background", "-b", help="Print the 
 Timeout = Annotated[
     float | None, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Stop waiting; the run goes on.")
 ]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        help="Where a run is active on the thread: enqueue (default), reject, interrupt or rollback.",
+        show_default=False,
+    ),
+]
 InProcess = Annotated[bool, typer.Option("--in-process", help="Run here, without store and workers; nothing is kept.")]
 
 
@@ -35,6 +43,7 @@ def run(
     stream: Stream = False,
     thread: Thread = None,
     user: User = None,
+    strategy: Strategy = None,
     background: Background = False,
     timeout: Timeout = None,
     in_process: InProcess = False,
@@ -64,6 +73,7 @@ def run(
         settings = load_settings(redis_url)
         check_store(settings)
         hand_on(settings)
-    config = {name: value for name, value in {"thread_id": thread, "user_id": user}.items() if value is not None}
+    named = {"thread_id": thread, "user_id": user, "multitask_strategy": strategy}
+    config = {name: value for name, value in named.items() if value is not None}
     command = RunCommand(load_graph(graph), given, config, is_streaming=stream, as_json=as_json, timeout_s=timeout)
     asyncio.run(command.submit() if background else command.follow())

@@ -83,7 +83,7 @@ def _ended(run: RunView, *_: object) -> list[str]:
         lines.append(f"Once the node is mended: tenxgraph runs replay {run.run_id}")
     elif run.status is RunStatus.FAILED:
         lines.append(f"To run again what failed: tenxgraph runs retry {run.run_id}")
-    elif run.status is RunStatus.STOPPED:
+    elif run.status is RunStatus.STOPPED and not run.reason.startswith("superseded by "):
         lines.append(f"To go on where it was: tenxgraph runs resume {run.run_id}")
     return lines
 
