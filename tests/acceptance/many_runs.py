@@ -58,7 +58,7 @@ def _meet(name: str, many: int) -> None:
         key = f"{settings.key_prefix}-barrier:{name}"
         client.incr(key)
         deadline_s = time.monotonic() + 60
-        while int(client.get(key) or 0) < many:  # type: ignore[arg-type]  # a sync client's reply
+        while int(client.get(key) or 0) < many:
             assert time.monotonic() < deadline_s, f"{name}: the others did not come"
             time.sleep(0.0005)
 

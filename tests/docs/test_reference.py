@@ -10,9 +10,9 @@ from pydantic_core import to_json
 
 from tenxgraph.core import exceptions
 from tenxgraph.core.graph import RunStatus
-from tenxgraph.core.state import StreamEvent
 from tenxgraph.core.graph.multitask import VERDICTS, MultitaskStrategy, Occupancy, Verdict
 from tenxgraph.core.graph.run_status import MOVES
+from tenxgraph.core.state import StreamEvent
 from tenxgraph.settings import ENV_PREFIX, Settings
 from tenxgraph.utils.tool import ToolMark
 
@@ -66,6 +66,8 @@ def test_the_tools_page_lists_what_a_tool_is_marked_with_and_what_it_is_given() 
 
 def test_the_events_page_lists_every_event() -> None:
     assert set(rows("events.md")) == set(StreamEvent)
+
+
 def cells(page: str, width: int) -> list[list[str]]:
     """Return the rows of a reference page's tables of that many cells that begin with a code word."""
     lines = (REFERENCE / page).read_text(encoding="utf-8").splitlines()
