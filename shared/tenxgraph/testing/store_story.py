@@ -128,7 +128,8 @@ class StoreStory(RuleBasedStateMachine):
             for view in self.store.runs(thread_id):
                 if view.reason.startswith("rolled back by ") and view.run_id not in self.undone:
                     self.undone.add(view.run_id)
-                    del self.logs[thread_id][self.began[view.run_id] :]
+                    log = self.logs[thread_id]  # a run that started and went in one call wrote nothing
+                    del log[self.began.get(view.run_id, len(log)) :]
             thread = self.store.thread(thread_id)
             if thread is not None and thread.active:
                 self.began.setdefault(thread.active, len(self.logs[thread_id]))
