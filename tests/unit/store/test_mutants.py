@@ -386,5 +386,5 @@ def test_the_random_machine_finds_a_broken_store(mutant: Callable[..., Store]) -
             return MemoryHarness(mutant)
 
     once = settings(max_examples=400, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate])
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, StorageError)):  # the store itself refuses a move that no table has
         run_state_machine_as_test(OnAMutant, settings=settings(once, derandomize=True))
