@@ -1,6 +1,7 @@
 """Graphs whose point is what they write: reducers, return types, messages, types of fields."""
 
 import operator
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -13,6 +14,7 @@ from pydantic import BaseModel, Field
 from tenxgraph.core.graph import StateGraph
 from tenxgraph.core.state import (
     AgentState,
+    ImageBlock,
     Message,
     TextBlock,
     TokenUsages,
@@ -23,9 +25,9 @@ from tenxgraph.core.state import (
     replace_value,
 )
 from tenxgraph.testing.oracle import CaseCall, GraphCase
-from tenxgraph.utils import Command
+from tenxgraph.utils import Command, load_media
 from tenxgraph.utils.constants import START
-from tests.graphs.tools import Last, Log, ask, chain, note, say
+from tests.graphs.tools import Last, Log, ask, chain, graph, note, say
 
 
 def side_by_side(state: Any, **nodes: Callable[..., Any]) -> StateGraph[Any]:
@@ -281,6 +283,23 @@ def _a_dict(last: Last) -> Any:
 
 TWO = ["user: Hi", "assistant: told once"]
 
+
+def _draw(state: Log) -> dict[str, Any]:
+    picture = Message.image_message(image_base64=b64encode(bytes(90_000)).decode(), role="assistant")
+    return {"log": ["drawn"], "messages": [picture]}
+
+
+def _look(state: Log) -> dict[str, Any]:
+    (block,) = state.context[-1].content
+    assert isinstance(block, ImageBlock)
+    return {"log": [f"{len(load_media(block.media))} bytes"]}
+
+
+def _drawing() -> StateGraph[Log]:
+    """A picture that is too large to be carried along."""
+    return chain(graph(draw=_draw, look=_look), "draw", "look")
+
+
 CASES = [
     GraphCase(
         "reducers",
@@ -357,6 +376,13 @@ CASES = [
             "count": 5,
             "context": ["system: Be kind.", "user: Hi", "user: Again"],
         },
+    ),
+    GraphCase(
+        "large_media",
+        _drawing,
+        [ask()],
+        [["draw"], ["look"]],
+        {"log": ["drawn", "90000 bytes"]},
     ),
     GraphCase(
         "inputs",

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
-from tenxgraph.core.exceptions import EffectLostError, GraphError, NodeError
+from tenxgraph.core.exceptions import EffectLostError, GraphError, NodeError, StorageError
 from tenxgraph.core.graph.node import Node
 from tenxgraph.core.graph.node_return import normalise
 from tenxgraph.core.graph.planner import resolve_targets
@@ -88,6 +88,9 @@ def _task_scope(task: TaskContext, ids: DerivedIds) -> Iterator[None]:
 
 def _no_note(run_id: str, error: BaseException) -> None:
     """Nobody wants to know."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -316,6 +319,8 @@ class AttemptRunner:
             else:
                 planned = _PLANS[claim.spec.node](self.runtime, self._with_input_kept(claim))
             advance = yield from self._held(claim, planned)
+        except AttemptOver as over:
+            return _broken_off(claim, over)
         except AdvanceError as error:
             return self._fail_plan(claim, error)
         return self._write(claim, advance)
@@ -366,11 +371,18 @@ class AttemptRunner:
 
     # -- media
 
+    def _insist_for_node(self, call: Callable[[], T]) -> T:
+        """Make a call in the middle of a node, which is not to blame for a store that is away."""
+        try:
+            return self.insist(call)
+        except StorageError as error:
+            raise AttemptOver(error) from error
+
     def _with_media_kept(self, claim: Claim, update: TaskUpdate) -> TaskUpdate:
         """Move what is large to the store. An attempt that is fenced meanwhile learns it at its commit."""
 
         def keep(media: str, data: bytes) -> None:
-            self.insist(partial(self.store.put_media, claim.ref, claim.token, media, data))
+            self._insist_for_node(partial(self.store.put_media, claim.ref, claim.token, media, data))
 
         moved = move_media(update.fields, self.runtime.inline_media_bytes, keep)
         return update if moved is update.fields else replace(update, fields=moved)
@@ -383,7 +395,7 @@ class AttemptRunner:
 
     def _load_media(self, thread_id: str, media: MediaRef | DataBlock | str) -> bytes:
         def load(file_id: str) -> bytes:
-            data = self.insist(partial(self.store.media, thread_id, file_id))
+            data = self._insist_for_node(partial(self.store.media, thread_id, file_id))
             if data is None:
                 raise no_media(thread_id, file_id)
             return data

@@ -37,6 +37,8 @@ READS: Final = frozenset(
         "due",
         "events",
         "image",
+        "log",
+        "media",
         "next_due_ms",
         "now_ms",
         "resumed",

@@ -119,6 +119,7 @@ _STORIES = [
     Story("linear", befalls={"lost": [1, 3]}, name="two messages lost"),
     Story("emits_and_looks_for_a_stop"),
     Story("effects"),
+    Story("large_media"),
     Story("distributed_calls_are_one_arrival"),
     Story("distributed_questions", (_each,), log=("beside", "mark 0", "1: so", "2: so", "after")),
 ]

@@ -57,7 +57,9 @@ def test_each_call_is_a_task_on_its_tools_queue_or_the_nodes() -> None:
 
 
 def test_a_node_that_does_not_distribute_is_one_task() -> None:
-    assert planned(graph(ToolNode([add])), asking(("add", {"n": 1}), ("add", {"n": 2}))) == [TaskSpec("0", "tools")]
+    built = graph(ToolNode([add]), queue="elsewhere")  # whoever starts the run does not go on with it
+    calls = asking(("add", {"n": 1}), ("add", {"n": 2}))
+    assert planned(built, calls) == [TaskSpec("0", "tools", "elsewhere")]
 
 
 def test_a_queue_means_nothing_where_nothing_is_distributed_and_is_refused() -> None:
