@@ -75,8 +75,9 @@ class Crews:
     def _strike(self, store: Store, faults: Faults) -> Store:
         assert isinstance(store, RedisStore)
         struck = RedisStore(self.client, key_prefix=store._keys.prefix, watch_ms=LEASE_MS // 2)
-        constants = {"STREAM_MAX_LEN": 10_000, "STREAM_KEEP_MS": 86_400_000}
-        struck._scripts = scripts = StrikingScripts(self.client, constants)
+        scripts = StrikingScripts(self.client, {})
+        scripts._constants = struck._scripts._constants
+        struck._scripts = scripts
         struck._history = History(scripts)
         scripts.strike_by(faults)
         return struck
