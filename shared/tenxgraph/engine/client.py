@@ -35,7 +35,7 @@ from tenxgraph.engine.patience import ainsist, insist
 from tenxgraph.engine.prepare import Prepare, no_messages, starting
 from tenxgraph.engine.results import build_result, raise_for
 from tenxgraph.engine.runtime import Runtime
-from tenxgraph.engine.snapshots import build_snapshot, state_at
+from tenxgraph.engine.snapshots import build_snapshot, snapshots_of, state_at
 from tenxgraph.engine.step import PLAN_START
 from tenxgraph.engine.user_call import node_loop
 from tenxgraph.store.base import (
@@ -278,6 +278,24 @@ class EngineClient(Generic[StateT]):
     async def asnapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
         """See :meth:`Executor.asnapshot`."""
         return await self._call(self.snapshot, config, checkpoint)
+
+    def history(
+        self, config: Mapping[str, Any], limit: int | None, before: int | None
+    ) -> Iterator[StateSnapshot[StateT]]:
+        """See :meth:`Executor.history`."""
+        if limit is not None:
+            _check_whole("limit", limit, 1)
+        if before is not None:
+            _check_whole("before", before, 1)
+        return snapshots_of(self.runtime, self.store, self._thread(config), limit, before)
+
+    async def ahistory(
+        self, config: Mapping[str, Any], limit: int | None, before: int | None
+    ) -> AsyncIterator[StateSnapshot[StateT]]:
+        """See :meth:`Executor.ahistory`."""
+        snapshots = await self._call(self.history, config, limit, before)
+        while (snapshot := await self._call(next, snapshots, None)) is not None:
+            yield snapshot
 
     def messages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
         """See :meth:`Executor.messages`."""

@@ -1,5 +1,6 @@
 """A thread's state at a checkpoint, as callers see it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -14,6 +15,9 @@ from tenxgraph.store.base import Checkpoint, RunView, Store, ThreadView, WaitKin
 from tenxgraph.wire import Checkpointed
 
 StateT = TypeVar("StateT", bound=AgentState)
+
+_PAGE = 50
+"""Checkpoints in one reply."""
 
 
 def build_snapshot(
@@ -33,9 +37,37 @@ def build_snapshot(
             f"Thread {thread.thread_id!r} has no checkpoint {checkpoint!r}; the newest is {thread.version.number}.",
             context={"thread_id": thread.thread_id, "checkpoint": checkpoint},
         )
-    newest = number == thread.version.number
+    return _snapshot_of(runtime, store, thread, point)
+
+
+def snapshots_of(
+    runtime: Runtime[StateT], store: Store, thread: ThreadView, limit: int | None, before: int | None
+) -> Iterator[StateSnapshot[StateT]]:
+    """Yield the snapshots of a thread as it stands, newest first; what is written meanwhile is left out.
+
+    Raises:
+        InvalidInputError: The thread was deleted meanwhile.
+    """
+    end = thread.version.number + 1
+    before, left = end if before is None else min(before, end), end if limit is None else limit
+    while page := store.checkpoints(thread.thread_id, limit=min(left, _PAGE), before=before):
+        for point in page:
+            yield _snapshot_of(runtime, store, thread, point)
+        before, left = page[-1].version.number, left - len(page)
+
+
+def _snapshot_of(
+    runtime: Runtime[StateT], store: Store, thread: ThreadView, point: Checkpoint | None
+) -> StateSnapshot[StateT]:
+    newest = point is None or point.version.number == thread.version.number
     run = store.run(_run_id(thread, point, newest))
-    return _snapshot(runtime, store, thread, point, run, newest)
+    try:
+        return _snapshot(runtime, store, thread, point, run, newest)
+    except KeyError:
+        raise InvalidInputError(
+            f"Thread {thread.thread_id!r} was deleted while its state was read.",
+            context={"thread_id": thread.thread_id},
+        ) from None
 
 
 def _run_id(thread: ThreadView, point: Checkpoint | None, newest: bool) -> str:
@@ -63,6 +95,7 @@ def _snapshot(
         status=status,
         interrupts=open_interrupts(run.interrupts) if run and newest and status is RunStatus.WAITING else [],
         created_at=(point.created_ms if point else thread.created_ms) / 1000,
+        run_id=point.run_id if point else "",
     )
 
 

@@ -245,6 +245,28 @@ class CompiledGraph(Generic[StateT]):
         """Like :meth:`get_state`."""
         return await self._executor.asnapshot(config, checkpoint)
 
+    def get_state_history(
+        self, config: Config, *, limit: int | None = None, before: int | None = None
+    ) -> Iterator[StateSnapshot[StateT]]:
+        """Yield a thread's snapshots, one for each checkpoint, newest first. Each is read when it is asked for.
+
+        Args:
+            config: Names the thread, and its user.
+            limit: How many at most; None for all.
+            before: Only those older than this checkpoint.
+
+        Raises:
+            InvalidInputError: There is no such thread, or a number makes no sense.
+            ThreadOwnerError: The thread is another user's.
+        """
+        return self._executor.history(config, limit, before)
+
+    def aget_state_history(
+        self, config: Config, *, limit: int | None = None, before: int | None = None
+    ) -> AsyncIterator[StateSnapshot[StateT]]:
+        """Like :meth:`get_state_history`, for ``async for``."""
+        return self._executor.ahistory(config, limit, before)
+
     def messages(self, config: Config, offset: int = 0, limit: int = 100) -> list[Message]:
         """Return the messages of a thread as they came, also those that a context manager took out of ``context``.
 

@@ -103,6 +103,18 @@ class Executor(Protocol[StateT]):
         """Like :meth:`snapshot`."""
         ...
 
+    def history(
+        self, config: Mapping[str, Any], limit: int | None, before: int | None
+    ) -> Iterator[StateSnapshot[StateT]]:
+        """Yield a thread's snapshots, newest first."""
+        ...
+
+    def ahistory(
+        self, config: Mapping[str, Any], limit: int | None, before: int | None
+    ) -> AsyncIterator[StateSnapshot[StateT]]:
+        """Like :meth:`history`."""
+        ...
+
     def messages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
         """Return messages of the thread's log, oldest first."""
         ...

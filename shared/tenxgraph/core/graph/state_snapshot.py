@@ -21,6 +21,7 @@ class StateSnapshot(Generic[StateT]):
         status: Of the run that wrote it: now for the newest checkpoint, then for an older one.
         interrupts: Questions that wait for an answer, each ``{id, node, value, reason, response_schema}``.
         created_at: Unix time in seconds, of the store's clock.
+        run_id: The run that wrote it; "" before the first one has.
     """
 
     state: StateT
@@ -30,3 +31,4 @@ class StateSnapshot(Generic[StateT]):
     status: RunStatus
     interrupts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     created_at: float = 0.0
+    run_id: str = ""
