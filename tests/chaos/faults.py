@@ -28,7 +28,7 @@ class Fault:
 
     Attributes:
         until_s: When its direct consequence was over: the server back, the worker going on.
-        whom: ``name#life`` of a process, or how much.
+        whom: ``name#life`` of a process, ``name#life/pid`` of one of its pool, or how much.
     """
 
     kind: str
@@ -109,7 +109,8 @@ class Faults:
 
     def _kill_child(self) -> tuple[float, str] | None:
         member = self.fleet.workers[self.fleet.pools.index("prefork")]
-        return (0.0, member.label) if self.fleet.kill_child(member, self.chance.randrange(100)) else None
+        label, pid = member.label, self.fleet.kill_child(member, self.chance.randrange(100))
+        return (0.0, f"{label}/{pid}") if pid else None
 
     def _restart_server(self) -> tuple[float, str]:
         self.fleet.restart_server()

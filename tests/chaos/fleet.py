@@ -203,14 +203,15 @@ class Fleet:
         member.ours = True
         member.send(SIGKILL)
 
-    def kill_child(self, member: Member, number: int) -> bool:
-        """SIGKILL one process of its pool."""
+    def kill_child(self, member: Member, number: int) -> int:
+        """SIGKILL one process of its pool; return its id, or 0 if there is none."""
         children = member.children()
         if not children:
-            return False
+            return 0
+        child = children[number % len(children)]
         with suppress(psutil.NoSuchProcess):
-            children[number % len(children)].kill()
-        return True
+            child.kill()
+        return child.pid
 
     def pause(self, member: Member, pause_s: float) -> None:
         """Stop it whole, and let it go on later."""

@@ -38,7 +38,8 @@ def _begin() -> dict[str, Any]:
     """Note the start; return an update that says what it is."""
     task = current_task("mark")
     origin = task.run_id.removesuffix(AGAIN)
-    words = (origin, task.step, task.task, task.node, task.attempt, os.environ.get("CHAOS_NAME", "-"), time.time())
+    what = (task.run_id, task.step, task.task, task.node, task.attempt)
+    words = (*what, os.environ.get("CHAOS_NAME", "-"), os.getpid(), time.time())
     with Path(os.environ["LEDGER"]).open("a") as ledger:
         ledger.write(" ".join(map(str, words)) + "\n")
     return {"marks": [f"{origin}/{task.step}/{task.task}/{task.node}"]}

@@ -2,73 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from tests.chaos.faults import Fault
+from tests.chaos.recovery import Recovery
 
-
-@dataclass
-class Start:
-    """A node's start, as it noted it itself."""
-
-    run: str
-    step: int
-    task: str
-    node: str
-    attempt: int
-    worker: str
-    at_s: float
-
-    @property
-    def key(self) -> tuple[str, int, str]:
-        return self.run, self.step, self.task
-
-
-def starts_of(lines: Iterable[str]) -> list[Start]:
-    """Read the ledger; its last line may have been cut by a kill."""
-    words = [line.split() for line in lines]
-    return [
-        Start(run, int(step), task, node, int(attempt), worker, float(at_s))
-        for run, step, task, node, attempt, worker, at_s in (line for line in words if len(line) == 7)
-    ]
-
-
-def recoveries(
-    starts: Sequence[Start],
-    ended: dict[tuple[str, int, str], tuple[int, float]],
-    faults: Sequence[Fault],
-) -> tuple[list[float], list[float]]:
-    """Return seconds from the kill of a worker to the commit of each task that it held.
-
-    Args:
-        starts: All of them.
-        ended: Task → the attempt that was committed, and when.
-        faults: All of them.
-
-    Returns:
-        All, and those in which nothing else befell the store or whoever had the task next.
-    """
-    every: list[float] = []
-    alone: list[float] = []
-    for kill in (fault for fault in faults if fault.kind.startswith("worker killed")):
-        for start in starts:
-            attempt, end_s = ended.get(start.key, (0, 0.0))
-            if start.worker != kill.whom or start.at_s > kill.at_s or end_s < kill.at_s or attempt == start.attempt:
-                continue
-            every.append(end_s - kill.at_s)
-            if not _is_disturbed(kill, end_s, faults):
-                alone.append(end_s - kill.at_s)
-    return every, alone
-
-
-def _is_disturbed(kill: Fault, end_s: float, faults: Sequence[Fault]) -> bool:
-    """A lease counts from its last renewal: what befell the store shortly before the kill counts too."""
-    harmless = ("scheduler killed", "messages doubled", "connections cut")
-    return any(
-        fault is not kill and fault.kind not in harmless and fault.at_s < end_s and fault.until_s + 4 > kill.at_s
-        for fault in faults
-    )
+_SLOWEST: Final = 5
 
 
 def share(values: Sequence[float], part: float) -> float:
@@ -89,9 +30,7 @@ class Report:
 
     Attributes:
         violations: One sentence each; none if all is well.
-        recovery_s: All recoveries after the kill of a worker.
-        undisturbed_s: Those during which nothing else befell store and workers.
-        steps_s: From the start of each step to its end.
+        recoveries: What each kill of a worker held up.
     """
 
     seed: int
@@ -102,8 +41,7 @@ class Report:
     starts: int = 0
     faults: Sequence[Fault] = ()
     own_deaths: "Counter[str]" = field(default_factory=Counter)
-    recovery_s: list[float] = field(default_factory=list)
-    undisturbed_s: list[float] = field(default_factory=list)
+    recoveries: list[Recovery] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -114,12 +52,19 @@ class Report:
             f"runs {self.runs}, tasks {self.tasks}, attempts {self.starts} ({self.starts - self.tasks} repeated)",
             f"faults {len(self.faults)}: {_counted(kinds)}",
             f"ended by themselves: {_counted(self.own_deaths) or 'none'}",
-            f"recovery after the kill of a worker: {told(self.recovery_s)}",
-            f"  of these, nothing else befell:     {told(self.undisturbed_s)}",
+            "from the kill of a worker, or from the store's return after it, until another had what it held:",
+            f"  {told([found.took_s for found in self.recoveries])} by {self._kills()} kills",
+            *(f"  {found.took_s:.2f} s {found.what} ({found.kill.whom})" for found in self._slowest()),
             f"violations {len(self.violations)}",
             *(f"  {violation}" for violation in self.violations[:50]),
         ]
         return "\n".join(lines)
+
+    def _kills(self) -> int:
+        return len({found.kill for found in self.recoveries})
+
+    def _slowest(self) -> list[Recovery]:
+        return sorted(self.recoveries, key=lambda found: -found.took_s)[:_SLOWEST]
 
 
 def _counted(counter: "Counter[str]") -> str:

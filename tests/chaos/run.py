@@ -19,7 +19,8 @@ from tenxgraph.settings import Settings
 from tenxgraph.store.redis import RedisStore, redis_store
 from tests.chaos.faults import Faults
 from tests.chaos.fleet import Fleet
-from tests.chaos.report import Report, recoveries, starts_of
+from tests.chaos.recovery import History, history_of, recoveries, starts_of
+from tests.chaos.report import Report, share
 from tests.chaos.stories import STORIES, Teller, insist, picture, story_of
 
 LEASE_S: Final = 3.0
@@ -60,9 +61,10 @@ class Plan:
 
 @dataclass
 class _Ended:
-    """What a thread's events say: (run, step, task) → attempt and moment of its commit."""
+    """What a thread's events say: (run, step, task) → the attempt that was committed; and who had what when."""
 
-    commits: dict[tuple[str, int, str], tuple[int, float]] = field(default_factory=dict)
+    commits: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    histories: list[History] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
 
@@ -95,7 +97,8 @@ class _Chaos:
         self._apps = {name: story.compile(redis_url=fleet.url, steps=plan.steps) for name, story in STORIES.items()}
         self._oracles = {name: story.compile() for name, story in STORIES.items()}
         self._tellers: dict[str, Teller] = {}
-        self._commits: dict[tuple[str, int, str], tuple[int, float]] = {}
+        self._commits: dict[tuple[str, int, str], int] = {}
+        self._histories: list[History] = []
 
     def run(self) -> Report:
         began_s = time.monotonic()
@@ -171,6 +174,7 @@ class _Chaos:
         ended = self._ended(thread_id, stands)
         yield from ended.faults
         self._commits |= ended.commits
+        self._histories += ended.histories
         marks = teller.state().marks
         yield from _differences(teller, self._oracle(thread_id))
         told = {_key(mark) for mark in marks}
@@ -188,21 +192,22 @@ class _Chaos:
         """Read all events of a thread: what ended, once, and how each run did."""
         found = _Ended()
         for run_id, status in runs.items():
-            last: dict[str, Any] = {}
-            for stored in self._events(thread_id, run_id):
-                at_s = int(stored.id.partition("-")[0]) / 1000
-                for event in map(orjson.loads, stored.body.splitlines()):
-                    last = event
-                    if event["event"] == "task_end":
-                        _note_end(found, run_id, event, at_s)
+            events = list(self._events(thread_id, run_id))
+            found.histories.append(history_of(run_id, events))
+            for _, event in events:
+                if event["event"] == "task_end":
+                    _note_end(found, run_id, event)
+            last = events[-1][1] if events else {}
             if (last.get("event"), last.get("data", {}).get("status")) != ("run_end", status):
                 found.faults.append(f"the events of {run_id}, which is {status}, end with {last}")
         return found
 
-    def _events(self, thread_id: str, run_id: str) -> Iterator[Any]:
+    def _events(self, thread_id: str, run_id: str) -> Iterator[tuple[float, dict[str, Any]]]:
         after = ""
         while batch := self._store.events(thread_id, run_id, after, timeout_s=0):
-            yield from batch
+            for stored in batch:
+                for line in stored.body.splitlines():
+                    yield stored.at_ms / 1000, orjson.loads(line)
             after = batch[-1].id
 
     # -- the end
@@ -224,14 +229,25 @@ class _Chaos:
     def _sum_up(self) -> None:
         starts = starts_of(self._fleet.ledger_path.read_text().splitlines())
         report, faults = self._report, self._faults.done
-        report.recovery_s, report.undisturbed_s = recoveries(starts, self._commits, faults)
+        report.recoveries = recoveries(starts, self._histories, faults, LEASE_S)
         report.stories = Counter(story_of(_number(thread_id)) for thread_id in self._tellers)
         report.runs = sum(len(teller.runs) for teller in self._tellers.values())
         report.tasks, report.starts = len(self._commits), len(starts)
         report.faults, report.own_deaths = faults, self._fleet.own_deaths
+        report.violations += too_late(report)
         never_begun = set(self._commits) - {start.key for start in starts}
         if never_begun:
             report.violations.append(f"committed, but never begun: {sorted(never_begun)[:5]}")
+
+
+def too_late(report: Report) -> list[str]:
+    """Hold what kills held up against the bound: all kills, whatever else happened meanwhile."""
+    took_s = [found.took_s for found in report.recoveries]
+    p99_s = share(took_s, 0.99) if took_s else 0.0
+    bound = f"more than lease + scan + 2 s = {RECOVERY_S:g} s"
+    return (
+        [f"what killed workers held came to others within {p99_s:.2f} s (p99), {bound}"] if p99_s > RECOVERY_S else []
+    )
 
 
 def _number(thread_id: str) -> int:
@@ -243,11 +259,11 @@ def _key(mark: str) -> tuple[str, int, str]:
     return run, int(step), task
 
 
-def _note_end(found: _Ended, run_id: str, event: dict[str, Any], at_s: float) -> None:
+def _note_end(found: _Ended, run_id: str, event: dict[str, Any]) -> None:
     key = (run_id.removesuffix("-again"), event["step"], event["task"])
     if key in found.commits:
-        found.faults.append(f"{key} was committed twice: attempts {found.commits[key][0]} and {event['attempt']}")
-    found.commits[key] = (event["attempt"], at_s)
+        found.faults.append(f"{key} was committed twice: attempts {found.commits[key]} and {event['attempt']}")
+    found.commits[key] = event["attempt"]
 
 
 def _differences(teller: Teller, oracle: Teller) -> Iterator[str]:

@@ -9,10 +9,9 @@ import pytest
 
 from tenxgraph.core.graph import CompiledGraph
 from tenxgraph.core.state import Message
-from tests.chaos.faults import Fault
 from tests.chaos.fleet import Fleet
 from tests.chaos.graphs import GRAPHS
-from tests.chaos.report import Start, recoveries, share
+from tests.chaos.recovery import starts_of
 from tests.chaos.run import RECOVERY_S, SETTINGS, Plan, environment, run_chaos
 from tests.chaos.stories import STORIES, story_of
 
@@ -68,39 +67,10 @@ def _recovery_s(fleet: Fleet, app: "CompiledGraph[Any]", thread_id: str) -> floa
 
 
 def _begun(fleet: Fleet, run: str) -> list[tuple[str, str]]:
-    lines = [line.split() for line in fleet.ledger_path.read_text().splitlines()]
-    return [(worker, f"{step}/{task}/{node}") for name, step, task, node, _, worker, _ in lines if name == run]
-
-
-# -- the measure itself
+    starts = starts_of(fleet.ledger_path.read_text().splitlines())
+    return [(start.worker, f"{start.step}/{start.task}/{start.node}") for start in starts if start.run == run]
 
 
 def test_the_stories_come_in_their_shares() -> None:
     names = [story_of(number) for number in range(200)]
     assert {name: names.count(name) for name in STORIES} == {name: 2 * story.share for name, story in STORIES.items()}
-
-
-def _start(worker: str, attempt: int, at_s: float) -> Start:
-    return Start("r", 1, "0", "n", attempt, worker, at_s)
-
-
-def test_a_recovery_counts_from_the_kill_to_the_commit_by_another() -> None:
-    kill = Fault("worker killed", 10.0, 10.0, "w0#1")
-    starts = [_start("w0#1", 1, 9.0), _start("w1#1", 2, 13.5)]
-    ended = {("r", 1, "0"): (2, 14.0)}
-    assert recoveries(starts, ended, [kill]) == ([4.0], [4.0])
-
-
-def test_a_recovery_that_something_else_held_up_is_told_apart() -> None:
-    faults = [Fault("worker killed", 10.0, 10.0, "w0#1"), Fault("server killed", 12.0, 12.5, "redis")]
-    ended = {("r", 1, "0"): (2, 18.0)}
-    assert recoveries([_start("w0#1", 1, 9.0)], ended, faults) == ([8.0], [])
-
-
-def test_what_was_committed_before_the_kill_needed_no_recovery() -> None:
-    kill = Fault("worker killed", 10.0, 10.0, "w0#1")
-    assert recoveries([_start("w0#1", 1, 9.0)], {("r", 1, "0"): (1, 9.5)}, [kill]) == ([], [])
-
-
-def test_a_share_is_the_least_value_that_covers_it() -> None:
-    assert (share([3.0, 1.0, 2.0], 0.5), share([3.0, 1.0, 2.0], 0.99), share([5.0], 0.5)) == (2.0, 3.0, 5.0)
