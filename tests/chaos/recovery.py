@@ -141,14 +141,14 @@ class _Reader:
 
     def _end(self, at_s: float, event: dict[str, Any], task: str) -> None:
         attempt = self._present[task]
-        is_own_word = "step" in event
-        if is_own_word:
+        is_discarded = event["event"] == "attempt_discarded"
+        if not is_discarded:
             attempt.done_s = min(attempt.done_s, at_s)
         else:
             attempt.fenced_s = at_s
         if event["event"] == "task_end":
             self._planned_s = at_s  # of the last commit
-        elif event["event"] == "task_retry" or not is_own_word:
+        elif event["event"] == "task_retry" or is_discarded:
             self._ready_s[task] = at_s
 
     def _begin(self, at_s: float, kind: str) -> None:

@@ -25,7 +25,7 @@ def _commit(at_s: float, attempt: int = 1, task: str = "0") -> _Event:
 
 
 def _fenced(at_s: float, attempt: int = 1) -> _Event:
-    return at_s, {"event": "attempt_discarded", "task": "0", "attempt": attempt}
+    return at_s, {"event": "attempt_discarded", "step": 0, "node": "n", "task": "0", "attempt": attempt}
 
 
 def _advance(at_s: float) -> _Event:
