@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-# Tests that start workers want both cores to themselves; the others share them.
+# Tests that start workers share what a file of them has started; those that break things at random go alone.
 SIDE_BY_SIDE := tests/unit tests/integration
-ONE_BY_ONE := tests/acceptance tests/chaos
+BY_FILE := tests/acceptance
+ONE_BY_ONE := tests/chaos
 PYTHONS := 3.11 3.12 3.13
 # pyright --verifytypes takes the first python on the PATH and listens to nothing else.
 IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
@@ -26,6 +27,7 @@ $(STAMP): pyproject.toml
 
 test: $(STAMP) ## Run the unit, integration and acceptance tests, and the short chaos.
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -n 2 -m "not redis_server" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(BY_FILE) -n 2 --dist loadfile -m "not redis_server" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest $(ONE_BY_ONE) -m "not redis_server" $(PYTEST_ARGS)
 
 test-redis: $(STAMP) ## Run the tests that need a redis-server on the PATH.
