@@ -26,7 +26,8 @@ pytestmark = pytest.mark.timeout(300)
 SEED: Final = 20
 AT_ONCE: Final = 12
 POOLS: Final = {"threads": 8, "prefork": 2}
-MODES: Final = [(pool, steps) for pool in POOLS for steps in ("task", "sticky")]
+MODES: Final = list(zip(POOLS, ("sticky", "task"), strict=True))
+"""Each pool and each way of going on once; how a worker goes on does not depend on its pool."""
 WITH_A_GRAPH: Final = [snippet for snippet in SNIPPETS if "invoke(" in snippet.code]
 
 _WORKER = "from tests.acceptance.test_oracle import serve; serve()"

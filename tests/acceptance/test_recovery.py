@@ -91,10 +91,15 @@ def test_a_node_of_four_leases_and_visibility_timeouts_runs_once(
 # -- B
 
 
+@pytest.mark.parametrize("broker_is", ["the store", "another"])
 def test_a_worker_killed_at_any_point_loses_nothing_and_repeats_nothing_committed(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, broker_is: str
 ) -> None:
-    set_up(deployment, monkeypatch, **SHORT)
+    store_url = deployment.settings["REDIS_URL"]
+    broker = {"BROKER_URL": f"{store_url.rpartition('/')[0]}/9"} if broker_is == "another" else {}
+    set_up(deployment, monkeypatch, **SHORT, **broker)
+    if not broker:
+        monkeypatch.setenv(dying.SENDS_ITSELF, "1")
     deployment.start_scheduler()
     team = [start_dying(deployment, "five") for _ in range(2)]
     for point in dying.POINTS:
@@ -152,7 +157,8 @@ def test_a_task_that_kills_its_worker_is_dead_after_three_and_replayed_after_the
 def test_a_killer_takes_each_bystander_of_its_worker_along_once(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_up(deployment, monkeypatch, **SHORT)
+    # A lease that 200 living nodes on one busy core do not outlive: only the dead lose theirs.
+    set_up(deployment, monkeypatch, LEASE_S="4", HEARTBEAT_S="0.5", SCAN_S="0.2")
     deployment.start_scheduler()
     names = [f"b{number}" for number in range(199)]
     worker = start_dying(deployment, "crowd", concurrency=210)
@@ -391,7 +397,7 @@ def test_a_backlog_is_not_sent_again(deployment: Deployment, monkeypatch: pytest
     assert time.monotonic() - started_s > 3 * float(SHORT["LEASE_S"]), "the backlog outlived its grace"
     assert Counter(line[1] for line in deployment.ledger) == {f"t{number}": 1 for number in range(500)}
     received = worker.log.count("] received")
-    assert 1000 <= received <= 1100, f"{received} messages for 1,000 tasks"
+    assert 500 <= received <= 550, f"{received} messages for 500 runs of one node"
 
 
 # -- a stalled worker, a retry that waits
