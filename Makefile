@@ -45,7 +45,7 @@ format: $(STAMP) ## Format and mend what can be mended.
 	$(BIN)/ruff check --fix .
 
 types: $(STAMP) ## mypy --strict over everything for each Python, pyright over the public API.
-	for version in $(PYTHONS); do $(BIN)/mypy --python-version $$version || exit 1; done
+	printf '%s\n' $(PYTHONS) | xargs -P 2 -I{} $(BIN)/mypy --python-version {}
 	$(IN_VENV) pyright
 	$(IN_VENV) pyright --verifytypes tenxgraph --ignoreexternal
 

@@ -25,7 +25,7 @@ from tests.unit.engine.test_crash import OF_OTHER_TESTS, OF_THE_HEARTBEAT, STORI
 pytestmark = pytest.mark.timeout(600)
 
 LEASE_MS: Final = 16
-SAMPLE: Final = 7
+SAMPLE: Final = 4
 """Strikes at one story, of each kind."""
 
 ALL: Final = bool(os.environ.get("ALL_STRIKES"))

@@ -125,7 +125,7 @@ _STORIES = [
 ]
 STORIES = [
     *_STORIES,
-    *(replace(story, config={**story.config, "steps": "sticky"}, name=f"{story}, sticky") for story in _STORIES[::2]),
+    *(replace(story, config={**story.config, "steps": "sticky"}, name=f"{story}, sticky") for story in _STORIES[::3]),
 ]
 OF_THE_HEARTBEAT: Final = "renew"
 """In a worker the heartbeat asks, which outlives an error; in the crew the node itself does."""
