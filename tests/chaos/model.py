@@ -65,17 +65,14 @@ class TurnableStore(RedisStore):
 
     def __init__(self, client: "redis.Redis", **options: Any) -> None:
         super().__init__(client, **options)
-        self._scripts = TurnableScripts(client, _constants_of(self._scripts))
+        turnable = TurnableScripts(client, {})
+        turnable._constants = self._scripts._constants
+        self._scripts = turnable
 
     def now_ms(self) -> int:
         """See :meth:`Store.now_ms`."""
         turned: Any = self._scripts.client.get("turned:{clock}")
         return super().now_ms() + int(turned or 0)
-
-
-def _constants_of(scripts: Scripts) -> dict[str, int]:
-    lines = [line.removeprefix("local ").split(" = ") for line in scripts._constants.splitlines()]
-    return {name: int(value) for name, value in lines}
 
 
 class TurnableHarness:
