@@ -31,7 +31,7 @@ test: $(STAMP) ## Run the unit, integration and acceptance tests, and the short 
 	$(BIN)/python -m pytest $(ONE_BY_ONE) -m "not redis_server" $(PYTEST_ARGS)
 
 test-redis: $(STAMP) ## Run the tests that need a redis-server on the PATH.
-	$(BIN)/python -m pytest tests/integration -m redis_server $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/integration -m redis_server -n 2 $(PYTEST_ARGS)
 
 docs-test: $(STAMP) ## Run every Python block of the README and docs/.
 	$(BIN)/python -m pytest tests/docs $(PYTEST_ARGS)
