@@ -1,13 +1,14 @@
 """How long a killed worker holds up what it had.
 
 Each kill counts, also one that hits whoever had taken over, and is measured to the next claim by another attempt: what
-becomes of that one is for the next kill. While the store itself is away nobody can recover anything: where it is back
-later than the kill, the clock starts at that moment.
+becomes of that one is for the next kill. While the store itself is away nobody can recover anything: a restart parts
+the time into stretches, and the longest of them counts, so that what was late before it stays late.
 
 Two things that a killed worker had are seen. An attempt: its node has noted the process that ran it. And what nothing
 names a process for: a message taken from the queue and not claimed, a claim whose node did not begin, an advance about
-to be written. Such work is had by nobody for a lease and longer; a wait of that length counts for the last kill in it,
-whoever was killed, and a message dropped on purpose after that kill starts the clock as the store does.
+to be written. Such work is had by nobody for a lease and longer; a wait of that length counts for the first kill in it,
+whoever was killed. A later kill, or a message dropped on purpose, may have struck the same work again: it parts the
+time as a restart does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -173,6 +174,10 @@ class _Reader:
             self.found.waits.append((since_s, at_s, f"{self._run}/{what}"))
 
 
+_Break = tuple[float, float]
+"""From when until when nothing could be taken up; the same moment twice where work may have been struck again."""
+
+
 @dataclass(frozen=True)
 class Recovery:
     """What a kill held up, and for how long."""
@@ -194,15 +199,15 @@ def recoveries(
         lease_s: A wait that is shorter proves nothing.
     """
     kills = [fault for fault in faults if fault.kind in _KILLS]
-    backs_s = [fault.until_s for fault in faults if fault.kind == "server killed"]
-    drops_s = [fault.until_s for fault in faults if fault.kind == "messages dropped"]
+    away = [(fault.at_s, fault.until_s) for fault in faults if fault.kind == "server killed"]
+    struck = [(fault.until_s, fault.until_s) for fault in faults if fault in kills or fault.kind == "messages dropped"]
     noted = {start.name: start for start in starts}
     attempts = [attempt for history in histories for attempt in history.attempts]
     begun = [(attempt, noted[attempt.name]) for attempt in attempts if attempt.name in noted]
     waits = [wait for history in histories for wait in history.waits]
     waits += [_never_begun(attempt) for attempt in attempts if attempt.name not in noted]
-    held = [_after_its_kill(attempt, start, kills, backs_s) for attempt, start in begun]
-    waited = [_after_a_kill(wait, kills, [*backs_s, *drops_s]) for wait in waits if wait[1] - wait[0] >= lease_s]
+    held = [_after_its_kill(attempt, start, kills, away) for attempt, start in begun]
+    waited = [_after_a_kill(wait, kills, [*away, *struck]) for wait in waits if wait[1] - wait[0] >= lease_s]
     return [found for found in (*held, *waited) if found is not None]
 
 
@@ -215,24 +220,26 @@ def _named(attempt: Attempt) -> str:
 
 
 def _after_its_kill(
-    attempt: Attempt, start: Start, kills: Sequence[Fault], backs_s: Sequence[float]
+    attempt: Attempt, start: Start, kills: Sequence[Fault], breaks: Sequence[_Break]
 ) -> Recovery | None:
     """The first kill is the one: nobody dies twice."""
     for kill in kills:
         is_its = kill.whom in (start.worker, f"{start.worker}/{start.pid}")
         if is_its and start.at_s <= kill.until_s and attempt.is_held_at(kill.until_s):
-            return _recovery(kill, _named(attempt), attempt.recovered_s, backs_s)
+            return Recovery(kill, _named(attempt), _longest_stretch(kill.until_s, attempt.recovered_s, breaks))
     return None
 
 
-def _after_a_kill(
-    wait: tuple[float, float, str], kills: Sequence[Fault], restarts_s: Sequence[float]
-) -> Recovery | None:
+def _after_a_kill(wait: tuple[float, float, str], kills: Sequence[Fault], breaks: Sequence[_Break]) -> Recovery | None:
     since_s, until_s, what = wait
     within = [kill for kill in kills if since_s <= kill.until_s < until_s]
-    return _recovery(within[-1], what, until_s, restarts_s) if within else None
+    return Recovery(within[0], what, _longest_stretch(within[0].until_s, until_s, breaks)) if within else None
 
 
-def _recovery(kill: Fault, what: str, end_s: float, restarts_s: Iterable[float]) -> Recovery:
-    since_s = max([kill.until_s, *(at_s for at_s in restarts_s if kill.until_s < at_s < end_s)])
-    return Recovery(kill, what, end_s - since_s)
+def _longest_stretch(since_s: float, until_s: float, breaks: Sequence[_Break]) -> float:
+    longest_s = 0.0
+    for begin_s, end_s in sorted(breaks):
+        if begin_s < until_s and end_s > since_s:
+            longest_s = max(longest_s, begin_s - since_s)
+            since_s = end_s
+    return max(longest_s, until_s - since_s)

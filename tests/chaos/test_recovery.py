@@ -66,6 +66,14 @@ def test_the_clock_starts_when_the_store_is_back() -> None:
     assert _took([_start("w0#1", 9.0)], events, _kill("w0#1", 10.0), away, later) == [("w0#1", 4.0)]
 
 
+def test_what_was_late_before_a_restart_stays_late() -> None:
+    starts, held = [_start("w0#1", 9.0)], [_claim(9.0), _fenced(61.0), _claim(62.0, 2)]
+    assert _took(starts, held, _kill("w0#1", 10.0), Fault("server killed", 58.0, 60.0, "redis")) == [("w0#1", 48.0)]
+    wait = [_step(9.9), _claim(62.0)]
+    assert _took([], wait, _kill("w0#1", 10.0), Fault("messages dropped", 60.0, 60.0, "1")) == [("w0#1", 50.0)]
+    assert _took([], wait, _kill("w0#1", 10.0), _kill("w1#1", 60.0)) == [("w0#1", 50.0)]
+
+
 @pytest.mark.parametrize("kind", ["worker paused", "connections cut", "scheduler killed", "messages dropped"])
 def test_nothing_else_starts_the_clock_of_an_attempt(kind: str) -> None:
     events = [_claim(9.0), _fenced(17.0), _claim(17.5, 2)]
@@ -105,9 +113,9 @@ def test_another_worker_or_life_is_nobody_s_killer() -> None:
     assert _took([_start("w0#1", 9.0)], events, _kill("w0#2", 10.0), _kill("w1#1", 10.0)) == []
 
 
-def test_a_message_that_died_with_its_taker_counts_for_the_last_kill_of_its_wait() -> None:
+def test_a_message_that_died_with_its_taker_counts_for_the_first_kill_of_its_wait() -> None:
     events = [_step(8.9), _claim(14.9)]
-    assert _took([], events, _kill("w0#1", 9.9), _kill("w1#1", 10.9)) == [("w1#1", 4.0)]
+    assert _took([], events, _kill("w0#1", 9.9), _kill("w1#1", 10.9)) == [("w0#1", 4.0)]
     assert _took([], events, _kill("w0#1", 9.9), Fault("messages dropped", 10.9, 10.9, "1")) == [("w0#1", 4.0)]
     assert _took([], events, Fault("messages dropped", 10.9, 10.9, "1")) == []
     assert _took([], [_step(8.9), _claim(11.8)], _kill("w0#1", 9.9)) == []
