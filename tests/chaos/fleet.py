@@ -105,7 +105,7 @@ class Fleet:
     own_deaths: "Counter[str]" = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.server = RedisServer(self.folder, binary=find_binary())
+        self.server = RedisServer(self.folder, binary=find_binary(), appendfsync="always")  # it is killed
         self.url = f"redis://127.0.0.1:{self.server.port}/0"
         self.ledger_path.touch()
         self._over = threading.Event()
