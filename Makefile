@@ -11,7 +11,7 @@ PYTHONS := 3.11 3.12 3.13
 IN_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-redis docs-test lint format types contracts clean
+.PHONY: help install test test-every test-redis docs-test lint format types contracts clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -29,6 +29,9 @@ test: $(STAMP) ## Run the unit, integration and acceptance tests, and the short 
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -n 2 -m "not redis_server" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest $(BY_FILE) -n 2 --dist loadfile -m "not redis_server" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest $(ONE_BY_ONE) -m "not redis_server" $(PYTEST_ARGS)
+
+test-every: export EVERY_COMBINATION = 1
+test-every: test ## The same with each combination of what `make test` takes in turns.
 
 test-redis: $(STAMP) ## Run the tests that need a redis-server on the PATH.
 	$(BIN)/python -m pytest tests/integration -m redis_server -n 2 $(PYTEST_ARGS)

@@ -19,6 +19,7 @@ from tests.graphs import suite
 from tests.graphs.tools import ask
 from tests.servers import Server
 from tests.spec_pages import Snippet
+from tests.thorough import combined
 from tests.unit.test_spec_snippets import SNIPPETS, run
 
 pytestmark = pytest.mark.timeout(300)
@@ -26,8 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 SEED: Final = 20
 AT_ONCE: Final = 12
 POOLS: Final = {"threads": 8, "prefork": 2}
-MODES: Final = list(zip(POOLS, ("sticky", "task"), strict=True))
-"""Each pool and each way of going on once; how a worker goes on does not depend on its pool."""
+MODES: Final = combined(list(POOLS), ("sticky", "task"))
 WITH_A_GRAPH: Final = [snippet for snippet in SNIPPETS if "invoke(" in snippet.code]
 
 _WORKER = "from tests.acceptance.test_oracle import serve; serve()"

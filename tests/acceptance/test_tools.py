@@ -13,6 +13,7 @@ from tests.acceptance import tool_graphs
 from tests.acceptance.striking import is_struck, order
 from tests.acceptance.workers import Deployment, Process
 from tests.servers import Server
+from tests.thorough import combined
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -101,8 +102,7 @@ def _made_after_their_record(deployment: Deployment, done: int) -> list[str]:
     return late
 
 
-@pytest.mark.parametrize("graph", ["rounds", "spread_rounds"])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(("point", "graph"), combined(list(POINTS), ("rounds", "spread_rounds")))
 def test_a_worker_killed_in_a_round_makes_no_call_again_that_was_recorded(
     struck: Deployment, graph: str, point: str
 ) -> None:

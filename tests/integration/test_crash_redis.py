@@ -1,10 +1,9 @@
 """The crash test on a real server: every script is an effect of its own, so that a method dies between two of them.
 
 Leases are real and short; the crew waits for them. A strike needs a whole story told again, so the strikes are a
-sample, drawn by a fixed seed. ALL_STRIKES=1 makes all of them, in about five minutes.
+sample, drawn by a fixed seed. `make test-every` makes all of them.
 """
 
-import os
 import random
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
@@ -20,6 +19,7 @@ from tenxgraph.store.redis_history import History
 from tenxgraph.store.redis_scripts import Command, Scripts
 from tenxgraph.testing.crash import Crew, End, Faults, Strike
 from tests.servers import RedisHarness, Server, client_of, valkey_server  # noqa: F401  # fixtures come by import
+from tests.thorough import EVERY
 from tests.unit.engine.test_crash import OF_OTHER_TESTS, OF_THE_HEARTBEAT, STORIES, Story, delete_thread
 
 pytestmark = pytest.mark.timeout(600)
@@ -28,7 +28,6 @@ LEASE_MS: Final = 16
 SAMPLE: Final = 4
 """Strikes at one story, of each kind."""
 
-ALL: Final = bool(os.environ.get("ALL_STRIKES"))
 LOOKS: Final = frozenset({"due", "image", "resumed"})
 
 
@@ -103,7 +102,7 @@ every_story = pytest.mark.parametrize("story", STORIES, ids=str)
 def sample(story: Story, strike: object, numbers: Sequence[int]) -> Sequence[int]:
     """Return which effects are struck this time: always the same ones of a story."""
     few = min(SAMPLE, len(numbers))
-    return numbers if ALL else sorted(random.Random(f"{story} {strike}").sample(numbers, few))
+    return numbers if EVERY else sorted(random.Random(f"{story} {strike}").sample(numbers, few))
 
 
 @every_story
@@ -153,7 +152,7 @@ def test_messages_doubled_and_shuffled_and_lost_change_nothing(crews: Crews, sto
 def test_two_scripts_struck_and_the_end_is_the_same(crews: Crews, story: Story) -> None:
     crew, expected = crews.undisturbed(story)
     chosen, kinds = random.Random(2), list(Strike)
-    for _ in range(200 if ALL else 20):
+    for _ in range(200 if EVERY else 20):
         first, second = chosen.sample(range(len(crew.faults.effects) + 6), 2)
         plan = {first: chosen.choice(kinds), second: chosen.choice(kinds)}
         struck = crews.crew(story, Faults(plan), late=chosen.random() < 0.5)

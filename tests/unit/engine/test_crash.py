@@ -14,6 +14,7 @@ from tenxgraph.engine.client import EngineClient
 from tenxgraph.store.base import Store
 from tenxgraph.testing.crash import READS, Crew, Died, End, Faults, Strike
 from tests.graphs.suite import CASES
+from tests.thorough import EVERY
 
 SAID = [Message.text_message("Hi", message_id="said")]
 
@@ -125,7 +126,10 @@ _STORIES = [
 ]
 STORIES = [
     *_STORIES,
-    *(replace(story, config={**story.config, "steps": "sticky"}, name=f"{story}, sticky") for story in _STORIES[::3]),
+    *(
+        replace(story, config={**story.config, "steps": "sticky"}, name=f"{story}, sticky")
+        for story in (_STORIES if EVERY else _STORIES[::3])
+    ),
 ]
 OF_THE_HEARTBEAT: Final = "renew"
 """In a worker the heartbeat asks, which outlives an error; in the crew the node itself does."""
