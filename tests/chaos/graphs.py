@@ -20,6 +20,12 @@ from tenxgraph.utils.task_context import current_task
 AGAIN: Final = "-again"
 """Ends the id of the run that goes on where one failed or was stopped."""
 
+NEXT: Final = "-next"
+"""Ends the id of the run after one that was ended."""
+
+QUESTIONS: Final = {"one": 1, "two": 2, "other": 1}
+"""Of the nodes of a survey: how much each asks."""
+
 _PARTS: Final = 4
 _ROUNDS: Final = 2
 _LONG_SHARE: Final = 0.01
@@ -97,6 +103,19 @@ def _broken(state: Marks) -> dict[str, Any]:
     return update
 
 
+def _patient(state: Marks) -> dict[str, Any]:
+    update = _begin()
+    if not current_task("patient").run_id.endswith(NEXT):
+        raise ConnectionError("only the next run works")
+    return update
+
+
+def _asker(state: Marks) -> dict[str, Any]:
+    update = _begin()
+    answers = [interrupt(f"{number}?") for number in range(QUESTIONS[current_task("asker").node])]
+    return {"marks": [" ".join([*update["marks"], *answers])]}
+
+
 def _graph(name: str, special: Any, **policies: Any) -> StateGraph[Marks]:
     """Twice: first, three branches of different length, split, four parts, join. Then last."""
     graph = StateGraph(Marks, name=name)
@@ -113,6 +132,15 @@ def _graph(name: str, special: Any, **policies: Any) -> StateGraph[Marks]:
     return graph.add_conditional_edges("join", _again, {"first": "first", "last": "last"})
 
 
+def _survey() -> StateGraph[Marks]:
+    """Three nodes ask at once."""
+    graph = StateGraph(Marks, name="survey").add_node("first", _sync).add_node("last", _sync)
+    graph.set_entry_point("first")
+    for asker in QUESTIONS:
+        graph.add_node(asker, _asker).add_edge("first", asker).add_edge(asker, "last")
+    return graph
+
+
 STEPS: Final = _ROUNDS * 6 + 1
 
 plain = _graph("plain", _sync)
@@ -120,4 +148,7 @@ asking = _graph("asking", _ask)
 flaky = _graph("flaky", _flaky, retry=RetryPolicy(max_attempts=3, initial_s=0.3))
 broken = _graph("broken", _broken)
 
-GRAPHS: Final = {graph.name: graph for graph in (plain, asking, flaky, broken)}
+patient = _graph("patient", _patient, retry=RetryPolicy(max_attempts=2, initial_s=600, max_s=600))
+survey = _survey()
+
+GRAPHS: Final = {graph.name: graph for graph in (plain, asking, flaky, broken, patient, survey)}

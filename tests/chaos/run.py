@@ -21,7 +21,9 @@ from tests.chaos.faults import Faults
 from tests.chaos.fleet import Fleet
 from tests.chaos.recovery import History, history_of, recoveries, starts_of
 from tests.chaos.report import Report, share
-from tests.chaos.stories import STORIES, Teller, insist, picture, story_of
+from tests.chaos.standing import differences
+from tests.chaos.stories import STORIES, story_of
+from tests.chaos.teller import Teller, insist
 
 LEASE_S: Final = 3.0
 SCAN_S: Final = 0.5
@@ -61,9 +63,10 @@ class Plan:
 
 @dataclass
 class _Ended:
-    """What a thread's events say: (run, step, task) → the attempt that was committed; and who had what when."""
+    """What a thread's events say: (run, step, task) → its commit and questions; who had what when."""
 
     commits: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    asked: dict[tuple[str, str], tuple[str, int, str]] = field(default_factory=dict)
     histories: list[History] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -95,7 +98,7 @@ class _Chaos:
         self._faults = Faults(fleet, random.Random(plan.seed), only=plan.only)
         self._store: RedisStore = redis_store(fleet.url, Settings.load())
         self._apps = {name: story.compile(redis_url=fleet.url, steps=plan.steps) for name, story in STORIES.items()}
-        self._oracles = {name: story.compile() for name, story in STORIES.items()}
+        self._oracles = {name: story.compile_oracle() for name, story in STORIES.items()}
         self._tellers: dict[str, Teller] = {}
         self._commits: dict[tuple[str, int, str], int] = {}
         self._histories: list[History] = []
@@ -167,26 +170,26 @@ class _Chaos:
             self._violation(thread_id, f"cannot be checked: {type(error).__name__}: {error}")
 
     def _faults_of(self, thread_id: str) -> Iterator[str]:
-        teller = self._tellers[thread_id]
-        stands = {run.run_id: run.status for run in self._store.runs(thread_id)}
+        teller, name = self._tellers[thread_id], story_of(_number(thread_id))
+        runs = self._store.runs(thread_id)
+        stands = {run.run_id: run.status for run in runs}
         if stands != teller.runs:
             yield f"the runs are {stands}, not {teller.runs}"
         ended = self._ended(thread_id, stands)
         yield from ended.faults
         self._commits |= ended.commits
         self._histories += ended.histories
-        marks = teller.state().marks
-        yield from _differences(teller, self._oracle(thread_id))
+        yield from _asked_and_answered(ended, teller)
+        versions = [point.version.number for point in self._store.checkpoints(thread_id, limit=1000)]
+        if versions != list(range(len(versions), 0, -1)):
+            yield f"the versions are {versions}"
+        state = teller.state()
+        yield from differences(STORIES[name], self._oracles[name], teller, runs, state)
+        marks = state.marks
         told = {_key(mark) for mark in marks}
         committed = set(ended.commits)
         if len(told) != len(marks) or told - committed:
             yield f"merged: {Counter(map(_key, marks)).most_common(3)}; committed: {sorted(committed)}"
-
-    def _oracle(self, thread_id: str) -> Teller:
-        name = story_of(_number(thread_id))
-        teller = Teller(self._oracles[name], thread_id, self._plan.patience_s)
-        STORIES[name].straight(teller)
-        return teller
 
     def _ended(self, thread_id: str, runs: Mapping[str, RunStatus]) -> _Ended:
         """Read all events of a thread: what ended, once, and how each run did."""
@@ -197,6 +200,8 @@ class _Chaos:
             for _, event in events:
                 if event["event"] == "task_end":
                     _note_end(found, run_id, event)
+                elif event["event"] == "interrupt":
+                    _note_question(found, run_id, event)
             last = events[-1][1] if events else {}
             if (last.get("event"), last.get("data", {}).get("status")) != ("run_end", status):
                 found.faults.append(f"the events of {run_id}, which is {status}, end with {last}")
@@ -259,6 +264,14 @@ def _key(mark: str) -> tuple[str, int, str]:
     return run, int(step), task
 
 
+def _note_question(found: _Ended, run_id: str, event: dict[str, Any]) -> None:
+    """What goes on after a stop asks again, the same question; no run asks one twice."""
+    key, question = (run_id.removesuffix("-again"), event["step"], event["task"]), event["data"]["id"]
+    if (run_id, question) in found.asked:
+        found.faults.append(f"{run_id} asked {question} twice")
+    found.asked[run_id, question] = key
+
+
 def _note_end(found: _Ended, run_id: str, event: dict[str, Any]) -> None:
     key = (run_id.removesuffix("-again"), event["step"], event["task"])
     if key in found.commits:
@@ -266,14 +279,11 @@ def _note_end(found: _Ended, run_id: str, event: dict[str, Any]) -> None:
     found.commits[key] = event["attempt"]
 
 
-def _differences(teller: Teller, oracle: Teller) -> Iterator[str]:
-    story = STORIES[story_of(_number(teller.thread_id))]
-    ours, theirs = teller.state(), oracle.state()
-    if not story.is_whole:
-        if ours.marks != theirs.marks[: len(ours.marks)]:
-            yield f"the marks {ours.marks} do not begin those of the oracle, {theirs.marks}"
-        return
-    mine, right = picture(ours), picture(theirs)
-    for name in right:
-        if mine[name] != right[name]:
-            yield f"{name} is {mine[name]!r}; the oracle has {right[name]!r}"
+def _asked_and_answered(ended: _Ended, teller: Teller) -> Iterator[str]:
+    """A task that was answered has run once, and once for each of its answers; what was killed besides left nothing."""
+    for key in ended.commits:
+        run, step, task = key
+        answers = [question for question in teller.answers if question.startswith(f"{run}:{step}.{task}:")]
+        asked = {question for (_, question), by in ended.asked.items() if by == key}
+        if asked != set(answers):
+            yield f"{key} has answers to {answers}; it asked {asked}"

@@ -1,13 +1,20 @@
 """People step in while graphs run in process: what they asked for holds across stops and continuations."""
 
 import asyncio
+import re
 import threading
 import time
 from typing import Any
 
 import pytest
 
-from tenxgraph.core.exceptions import InvalidInputError, NodeError, RunCancelledError, ThreadOwnerError
+from tenxgraph.core.exceptions import (
+    InterruptConflictError,
+    InvalidInputError,
+    NodeError,
+    RunCancelledError,
+    ThreadOwnerError,
+)
 from tenxgraph.core.graph import CompiledGraph, RunStatus
 from tenxgraph.core.graph.ports import EndedRuns
 from tenxgraph.core.state import Message
@@ -31,6 +38,38 @@ def test_answers_given_before_a_stop_are_known_to_the_run_that_goes_on() -> None
     assert after["interrupts"] == before["interrupts"]
     assert app.invoke({"resume": "B"}, T)["status"] is RunStatus.COMPLETED
     assert app.get_state(T).state.log == ["A B"]
+
+
+@pytest.mark.parametrize("waiting", [1, 2])
+def test_an_answer_by_id_that_comes_too_late_is_no_answer_to_another_question(waiting: int) -> None:
+    def asks(name: str) -> Any:
+        return lambda state: {"log": [f"{name} {interrupt(name)}"]}
+
+    names = ["a", "b", "c"][: waiting + 1]
+    made = graph("first", **{name: asks(name) for name in names}).set_entry_point("first")
+    for name in names:
+        made.add_edge("first", name)
+    app = made.compile()
+    ids = [asked["id"] for asked in app.invoke(HI, T)["interrupts"]]
+    app.invoke({"resume": {ids[0]: "A"}}, T)
+    for late in ({ids[0]: "B"}, {ids[0]: "B", ids[1]: "B"}):
+        with pytest.raises(InterruptConflictError, match=f"to {re.escape(repr(ids[0]))}, but to"):
+            app.invoke({"resume": late}, T)
+    assert app.invoke({"resume": dict.fromkeys(ids[1:], "C")}, T)["status"] is RunStatus.COMPLETED
+    assert app.get_state(T).state.log == ["first", "a A", *[f"{name} C" for name in names[1:]]]
+
+
+def test_an_answer_by_id_to_a_question_of_an_earlier_step_is_no_answer_to_this_one() -> None:
+    def asks(name: str) -> Any:
+        return lambda state: {"log": [f"{name} {interrupt(name)}"]}
+
+    app = graph(a=asks("a"), b=asks("b")).set_entry_point("a").add_edge("a", "b").compile()
+    (asked,) = app.invoke(HI, T)["interrupts"]
+    app.invoke({"resume": {asked["id"]: "A"}}, T)
+    with pytest.raises(InterruptConflictError, match="somebody answered before"):
+        app.invoke({"resume": {asked["id"]: "B"}}, T)
+    assert app.invoke({"resume": {"any": "dict"}}, T)["status"] is RunStatus.COMPLETED
+    assert app.get_state(T).state.log == ["a A", "b {'any': 'dict'}"]
 
 
 def test_an_answer_outlives_a_node_that_failed_after_it() -> None:
