@@ -28,6 +28,8 @@ from tenxgraph.utils.task_context import find_task
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
+    from tenxgraph.core.graph.held_model import HeldModel
+
 
 _logger = logging.getLogger(__name__)
 
@@ -96,7 +98,7 @@ class Agent:
         self.model_settings = model_settings
         self._check()
         # A model's connections belong to the loop they were made on.
-        self._models: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Model]] = WeakKeyDictionary()
+        self._models: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, HeldModel]] = WeakKeyDictionary()
 
     async def __call__(self, state: AgentState, config: Mapping[str, Any] | None = None) -> list[Message]:
         """Ask the model once.
@@ -175,17 +177,17 @@ class Agent:
         trimmed: AgentState = await task.context_manager.atrim_context(state)
         return trimmed
 
-    def _model(self, position: int) -> Model:
-        from tenxgraph.core.graph.model_call import find_model
+    async def _model(self, position: int) -> Model:
+        from tenxgraph.core.graph.held_model import held_model
 
         known = self._models.setdefault(asyncio.get_running_loop(), {})
         if position not in known:
             name = (self.model, *self.fallback_models)[position]
             try:
-                known[position] = find_model(name, self.base_url)
+                known[position] = await held_model(name, self.base_url)
             except ImportError as error:
                 raise self._missing_extra(name, error) from error
-        return known[position]
+        return known[position][0]
 
     def _missing_extra(self, model: str | Model, error: ImportError) -> GraphError:
         name = model if isinstance(model, str) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse
-from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
@@ -24,7 +24,6 @@ from tenxgraph.core.graph.model_waits import Waits
 from tenxgraph.core.graph.rate_limit import RateLimit
 from tenxgraph.core.graph.retry_policy import RetryPolicy
 from tenxgraph.core.state.message import Message
-from tenxgraph.core.state.model_summary import provider_name
 from tenxgraph.utils.ids import generate_id
 
 _logger = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class Candidate:
     """
 
     name: str
-    find: Callable[[], Model]
+    find: Callable[[], Awaitable[Model]]
     retry: RetryPolicy | None = None
 
 
@@ -104,7 +103,7 @@ async def ask(models: Sequence[Candidate], call: ModelCall, waits: Waits) -> Ans
 
 
 async def _ask_patiently(asked: Candidate, call: ModelCall, waits: Waits) -> Answer:
-    model = asked.find()
+    model = await asked.find()
     retry = call.retry or asked.retry
     messages = to_request(call.context, call.system, model.system)
     while True:
@@ -122,7 +121,7 @@ async def _ask_patiently(asked: Candidate, call: ModelCall, waits: Waits) -> Ans
 
 
 async def _ask_once(model: Model, messages: list[ModelMessage], call: ModelCall, waits: Waits) -> Answer:
-    settings = cast("ModelSettings", dict(call.settings)) or None
+    settings = cast("ModelSettings", _settings(model, call.settings)) or None
     parameters = _parameters(call)
     if call.tell is None or not can_stream(model):
         response = await model_request(model, messages, model_settings=settings, model_request_parameters=parameters)
@@ -143,6 +142,12 @@ async def _ask_once(model: Model, messages: list[ModelMessage], call: ModelCall,
     if response.state == "incomplete":
         raise ModelAPIError(model.model_name, "the answer broke off before its end")
     return response, read_output(response, call.output_schema), message_id
+
+
+def _settings(model: Model, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what the model's client does already: to be told anew it would be copied."""
+    own = getattr(getattr(model, "client", None), "max_retries", None)
+    return {name: value for name, value in given.items() if name != "max_retries" or value != own}
 
 
 def _may_pass(error: Exception) -> bool:
@@ -181,40 +186,6 @@ def _definition(tool: Mapping[str, Any]) -> ToolDefinition:
     return ToolDefinition(
         name=tool["name"], parameters_json_schema=dict(tool["parameters"]), description=tool["description"] or None
     )
-
-
-def find_model(model: Any, base_url: str | None) -> Model:
-    """Return the model that a name stands for; a model object as it is.
-
-    Args:
-        model: ``gpt-…``, ``o…``, ``claude-…``, ``gemini-…``, ``provider:name``, or a model object of pydantic-ai.
-        base_url: An OpenAI-compatible server to ask, whatever the model is called.
-
-    Raises:
-        GraphError: ``MODEL`` if nobody knows it.
-        ImportError: The provider's package is not installed.
-    """
-    if isinstance(model, Model):
-        return model
-    if base_url is not None:
-        return _compatible(str(model), base_url)
-    try:
-        return infer_model(provider_name(str(model)))
-    except UserError as error:
-        raise GraphError(
-            f"Model {model!r} cannot be used: {error.message} Write provider:name, or give base_url for a server of "
-            "your own.",
-            error_code="MODEL",
-            context={"model": str(model)},
-        ) from error
-
-
-def _compatible(model: str, base_url: str) -> Model:
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    # Only our own prefix goes: servers have model names with colons, such as qwen3:8b.
-    return OpenAIChatModel(model.removeprefix("openai:"), provider=OpenAIProvider(base_url=base_url))
 
 
 def unknown_settings(settings: Mapping[str, Any]) -> list[str]:
