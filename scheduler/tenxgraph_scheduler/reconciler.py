@@ -10,7 +10,7 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError, ReadOnlyError,
 from redis.retry import Retry
 
 from tenxgraph.core.exceptions import StorageError
-from tenxgraph.engine.reconcile import BATCH, reconcile
+from tenxgraph.engine.reconcile import BATCH, reconcile, retention_rules
 from tenxgraph.guard import refuse_beside_10xgraph
 from tenxgraph.settings import Settings
 from tenxgraph.store.base import Dispatch, DueThread, RecoveryRules, Store
@@ -57,6 +57,7 @@ class Reconciler:
         self._settings = settings
         self._queues = queues or UnseenQueues()
         self._server_id = server_id
+        self._retention = retention_rules(settings)
         self._grace_ms = round(settings.lease_s * 1000)
         # A living worker's lease has at least this left when its heartbeat comes; half of it is ours to lose.
         slack_s = settings.lease_s - settings.heartbeat_s
@@ -77,7 +78,9 @@ class Reconciler:
         try:
             self._outage.look(self._server_id(), self._store.now_ms())
             self._queues.begin_scan()
-            due = reconcile(self._store, self._rules(), self._dispatch, self._queues.is_lost, self._back_off)
+            due = reconcile(
+                self._store, self._rules(), self._dispatch, self._queues.is_lost, self._back_off, self._retention
+            )
             return _LEAST_PAUSE_S if due >= BATCH else self._pause_s()
         except StorageError as error:
             self._outage.note(error.message)

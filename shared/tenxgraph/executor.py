@@ -15,7 +15,7 @@ from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.engine.attempt import AttemptRunner
 from tenxgraph.engine.client import EngineClient
 from tenxgraph.engine.log import log_fields
-from tenxgraph.engine.reconcile import reconcile
+from tenxgraph.engine.reconcile import reconcile, retention_rules
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.user_call import adrive, node_loop
 from tenxgraph.settings import Settings
@@ -29,6 +29,10 @@ StateT = TypeVar("StateT", bound=AgentState)
 
 _NEVER_MS = 10**15
 """A lease that does not end: tasks of this process cannot die apart from it."""
+
+
+_FIRST_LOOK_MS = 15_000
+"""When threads are looked at for what is past."""
 
 
 class _Causes:
@@ -89,6 +93,7 @@ class InProcessExecutor(EngineClient[StateT]):
             watch_retry=self._look_in,
         )
         self._rules = RecoveryRules(grace_ms=_NEVER_MS, max_deliveries=settings.max_deliveries)
+        self._retention = retention_rules(settings)
         self._running: dict[TaskRef, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -123,6 +128,8 @@ class InProcessExecutor(EngineClient[StateT]):
             node_loop().call_soon_threadsafe(self._cancel_tasks)
         if delay_s := (config or {}).get("start_after_s"):
             self._look_in(round(delay_s * 1000))
+        elif self._timer is None and not self._retention.is_for_ever:
+            self._look_in(_FIRST_LOOK_MS)
         return run
 
     def _watch_deadline(self, ref: TaskRef) -> None:
@@ -147,7 +154,7 @@ class InProcessExecutor(EngineClient[StateT]):
 
     def _reconcile(self) -> None:
         self._timer = None
-        reconcile(self.store, self._rules, self.dispatch, is_lost=lambda _: False)
+        reconcile(self.store, self._rules, self.dispatch, is_lost=lambda _: False, retention=self._retention)
         self._cancel_tasks()  # a delayed run may have rolled another back
         next_due_ms = self.store.next_due_ms()
         if next_due_ms is not None:

@@ -65,6 +65,10 @@ class Settings(BaseSettings):
         sticky_budget_s: How long a worker goes on with the steps of one run where they are sticky, before others of its
             queue have their turn.
         recursion_limit: Steps that a run may take if its config says nothing.
+        checkpoints_keep_last: Checkpoints of a thread that are kept; older ones are dropped. 0: all.
+        checkpoints_keep_s: Age at which a checkpoint is dropped. 0: none.
+        thread_keep_s: How long a thread is kept after the last thing that happened on it; then it is deleted. One with
+            a run that is active, queued, delayed or waits for a person stays. 0: for ever.
         stream_keep_s: How long the events of a finished run can still be read.
         stream_max_len: Events kept for a run; the oldest go first.
     """
@@ -87,6 +91,9 @@ class Settings(BaseSettings):
     shutdown_grace_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
     sticky_budget_s: Seconds = 10.0
     recursion_limit: int = Field(default=25, ge=1)
+    checkpoints_keep_last: int = Field(default=0, ge=0)
+    checkpoints_keep_s: float = Field(default=0, ge=0, allow_inf_nan=False)
+    thread_keep_s: float = Field(default=30 * 86_400, ge=0, allow_inf_nan=False)
     stream_keep_s: int = Field(default=86_400, ge=1)
     stream_max_len: int = Field(default=10_000, ge=1)
 

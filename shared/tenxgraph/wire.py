@@ -142,11 +142,18 @@ def _finished(raw: dict[str, Any]) -> Finished:
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """What a checkpoint says of its step: nodes that ran, run next, and wait for a join."""
+    """What a checkpoint says of its step: nodes that ran, run next, and wait for a join.
+
+    Attributes:
+        source: What wrote it where no step did: ``update``, ``fork``, ``checkpoint``; else "".
+        by: The user who asked for that.
+    """
 
     ran: tuple[str, ...] = ()
     upcoming: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    source: str = ""
+    by: str = ""
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""
@@ -155,7 +162,11 @@ class Checkpointed:
     @classmethod
     def from_json(cls, text: bytes) -> Self:
         """Read :meth:`to_json` back."""
-        return cls(**{name: tuple(nodes) for name, nodes in orjson.loads(text or b"{}").items()})
+        noted: dict[str, Any] = orjson.loads(text or b"{}")
+        read: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in noted.items()
+        }
+        return cls(**read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +206,7 @@ _OPTIONAL: Final[Mapping[str, Any]] = {
     "priority": None,
     "start_after_s": 0.0,
     "steps": "task",
+    "checkpoint": None,
 }
 
 
@@ -208,6 +220,7 @@ class RunConfig:
         start_after_s: Delay before the run starts.
         stream_tokens: Whether nodes tell answers of models piece by piece.
         steps: ``task`` or ``sticky``; see ``StateGraph.compile``.
+        checkpoint: Version of the thread that the run goes back to first.
     """
 
     thread_id: str
@@ -220,6 +233,7 @@ class RunConfig:
     start_after_s: float = 0.0
     stream_tokens: bool = True
     steps: str = "task"
+    checkpoint: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def seen_by_nodes(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tests.servers import EmbeddedValkey, Server, client_of, running, valkey_ser
 
 SETTINGS = Settings(lease_s=2.0, heartbeat_s=0.5, scan_s=0.2)
 LEASE_MS = 2000
+KEEP_MS = round(SETTINGS.thread_keep_s * 1000)
 
 
 class FragileStore(MemoryStore):
@@ -231,7 +232,55 @@ class TestReconciler(StoreMoves):
         self.finish(self.claim(dispatch))
         self.scan_after(2 * LEASE_MS)
         assert self.store.due(10) == []
+        ended_ms = self.view().ended_ms
+        assert self.store.next_due_ms() == ended_ms + SETTINGS.thread_keep_s * 1000
+
+    def look_after(self, ms: int) -> None:
+        """Let time pass, and look twice: a reconciler that was away forgives what ran out meanwhile."""
+        self.harness.sleep_ms(ms)
+        self.reconciler.scan()
+        self.reconciler.scan()
+
+    def test_a_thread_at_rest_is_deleted_with_its_time_and_leaves_nothing(self) -> None:
+        self.finish(self.start())
+        self.look_after(2 * LEASE_MS)
+        self.look_after(KEEP_MS - 3 * LEASE_MS)
+        assert self.store.thread("t1") is not None
+        self.look_after(2 * LEASE_MS)
+        assert (self.store.thread("t1"), self.store.run("r1"), list(self.store.threads(limit=9))) == (None, None, [])
         assert self.store.next_due_ms() is None
+
+    def test_a_thread_that_was_used_again_is_kept_as_long_again(self) -> None:
+        self.finish(self.start())
+        self.look_after(2 * LEASE_MS)
+        self.harness.sleep_ms(KEEP_MS - 3 * LEASE_MS)
+        self.finish(self.start("r2"))
+        self.look_after(4 * LEASE_MS)
+        assert self.store.thread("t1") is not None
+        self.look_after(KEEP_MS)
+        assert self.store.thread("t1") is None
+
+    def test_a_run_that_waits_for_a_person_keeps_its_thread_for_ever(self) -> None:
+        self.pause("a")
+        self.look_after(2 * LEASE_MS)
+        self.look_after(3 * KEEP_MS)
+        assert self.status() is RunStatus.WAITING
+
+    def test_old_checkpoints_go_as_the_settings_say(self) -> None:
+        reconciler = Reconciler(
+            self.store,
+            self.sent.extend,
+            SETTINGS.model_copy(update={"checkpoints_keep_last": 2}),
+            monotonic_s=lambda: self.harness.clock.now_ms / 1000,
+            queues=self.queues,
+        )
+        claim = self.start()
+        for _ in range(5):
+            claim = self.claim(self.advance(claim, "a").dispatch[0])
+        self.finish(claim)
+        self.harness.sleep_ms(2 * LEASE_MS)
+        reconciler.scan()
+        assert [point.version.number for point in self.store.checkpoints("t1", limit=9)] == [6, 5]
 
     def test_it_runs_until_it_is_told_to_stop_also_while_the_store_is_away(self) -> None:
         self.fragile.is_away = True

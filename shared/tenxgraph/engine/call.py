@@ -143,11 +143,13 @@ def _digest(
         for message in messages
     ]
     parts = [config.thread_id, config.user_id, str(is_none), *said, fields.decode(), repr(resume)]
+    if config.checkpoint is not None:
+        parts.append(f"from checkpoint {config.checkpoint}")
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def new_run(runtime: Runtime[Any], call: Call) -> NewRun:
-    """Return what the store needs to take the run in."""
+def new_run(runtime: Runtime[Any], call: Call, meta: bytes = b"") -> NewRun:
+    """Return what the store needs to take the run in; ``meta`` is of the checkpoint that going back writes."""
     config, update = call.config, call.update or TaskUpdate(EncodedUpdate({}))
     return NewRun(
         thread_id=config.thread_id,
@@ -166,6 +168,8 @@ def new_run(runtime: Runtime[Any], call: Call) -> NewRun:
         delay_ms=round(config.start_after_s * 1000),
         timeout_ms=round(config.timeout_s * 1000),
         events=chunk("run_start", data={"graph": runtime.name}),
+        checkpoint=config.checkpoint or 0,
+        meta=meta,
     )
 
 
@@ -187,6 +191,7 @@ _KNOWN: dict[str, tuple[_Kind, str]] = {
     "start_after_s": ((int, float), "a number of seconds, 0 or more"),
     "stream_tokens": (bool, "True or False"),
     "steps": (str, f"one of {', '.join(map(repr, STEPS))}"),
+    "checkpoint": (int, "a whole number above 0, as get_state_history() shows it"),
 }
 
 
@@ -196,6 +201,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "timeout_s": (0.001, 10**9),
     "priority": (0, 9),
     "start_after_s": (0, 10**9),
+    "checkpoint": (1, 2**53),
 }
 
 

@@ -27,6 +27,7 @@ from tenxgraph.core.state.kept_media import no_media
 from tenxgraph.core.state.message import Message
 from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
 from tenxgraph.core.state.trim import CONTEXT
+from tenxgraph.engine import threads
 from tenxgraph.engine.answers import match_answers
 from tenxgraph.engine.call import Call, new_run, read_call, read_config
 from tenxgraph.engine.ending import RunFilter, cancel_run, unfinished_runs
@@ -37,6 +38,7 @@ from tenxgraph.engine.results import build_result, raise_for
 from tenxgraph.engine.runtime import Runtime
 from tenxgraph.engine.snapshots import build_snapshot, snapshots_of, state_at
 from tenxgraph.engine.step import PLAN_START
+from tenxgraph.engine.time_travel import RETURNED, comes_next
 from tenxgraph.engine.user_call import node_loop
 from tenxgraph.store.base import (
     Admission,
@@ -49,7 +51,7 @@ from tenxgraph.store.base import (
     ThreadView,
     WaitKind,
 )
-from tenxgraph.wire import RunConfig
+from tenxgraph.wire import Checkpointed, RunConfig
 
 StateT = TypeVar("StateT", bound=AgentState)
 P = ParamSpec("P")
@@ -129,8 +131,8 @@ class EngineClient(Generic[StateT]):
             return self._answer(call)
         if call.kind is InputKind.MESSAGE and not call.has_messages:
             self._refuse_fresh_thread(call)
-        run = new_run(self.runtime, call)
-        if run.kind is InputKind.MESSAGE and not run.delay_ms:
+        run = new_run(self.runtime, call, self._noted_return(call))
+        if run.kind is InputKind.MESSAGE and not run.delay_ms and not run.checkpoint:
             run = replace(run, messages=self._prepare(self._shown(starting(run)), None))
         admission = self.store.admit(run)
         self._dispatch(self._shown(admission.dispatch))
@@ -144,6 +146,25 @@ class EngineClient(Generic[StateT]):
     async def asubmit(self, input_data: Any, config: Mapping[str, Any] | None) -> SubmittedRun:
         """See :meth:`Executor.asubmit`."""
         return await self._call(self.submit, input_data, config)
+
+    def _noted_return(self, call: Call) -> bytes:
+        """What the checkpoint says that going back writes."""
+        config = call.config
+        if config.checkpoint is None:
+            return b""
+        if config.start_after_s:
+            raise InvalidInputError("start_after_s and checkpoint do not go together: going back waits for nothing.")
+        point = self.store.checkpoint(config.thread_id, config.checkpoint)
+        if point is None:
+            return b""
+        noted = Checkpointed.from_json(point.meta) if call.kind is InputKind.CONTINUE else Checkpointed()
+        if call.kind is InputKind.CONTINUE and not comes_next(point):
+            raise InvalidInputError(
+                f"Nothing comes next at checkpoint {config.checkpoint} of thread {config.thread_id!r}: a run ended "
+                "there. Pass messages, or take an earlier one from get_state_history().",
+                context={"thread_id": config.thread_id, "checkpoint": config.checkpoint},
+            )
+        return replace(noted, source=RETURNED, by=config.user_id).to_json()
 
     def _refuse_fresh_thread(self, call: Call) -> None:
         if self.store.thread(call.config.thread_id) is None:
@@ -199,6 +220,12 @@ class EngineClient(Generic[StateT]):
     def _answer_once(self, call: Call) -> SubmittedRun:
         assert call.resume is not None
         run = self._waiting_run(call)
+        if call.config.checkpoint not in (None, run.version):
+            raise InvalidInputError(
+                f"An answer goes to what waits now, at checkpoint {run.version}, not at {call.config.checkpoint}: "
+                "leave checkpoint out.",
+                context={"run_id": run.run_id, "checkpoint": call.config.checkpoint},
+            )
         if run.wait != WaitKind.QUESTION and run.status is RunStatus.WAITING:
             return self._resume(call, run, {})
         if call.update is not None:
@@ -273,29 +300,12 @@ class EngineClient(Generic[StateT]):
 
     def snapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
         """See :meth:`Executor.snapshot`."""
-        return build_snapshot(self.runtime, self.store, self._thread(config), checkpoint)
+        number = config.get("checkpoint") if checkpoint is None and isinstance(config, Mapping) else checkpoint
+        return build_snapshot(self.runtime, self.store, self._thread(config), number)
 
     async def asnapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
         """See :meth:`Executor.asnapshot`."""
         return await self._call(self.snapshot, config, checkpoint)
-
-    def history(
-        self, config: Mapping[str, Any], limit: int | None, before: int | None
-    ) -> Iterator[StateSnapshot[StateT]]:
-        """See :meth:`Executor.history`."""
-        if limit is not None:
-            _check_whole("limit", limit, 1)
-        if before is not None:
-            _check_whole("before", before, 1)
-        return snapshots_of(self.runtime, self.store, self._thread(config), limit, before)
-
-    async def ahistory(
-        self, config: Mapping[str, Any], limit: int | None, before: int | None
-    ) -> AsyncIterator[StateSnapshot[StateT]]:
-        """See :meth:`Executor.ahistory`."""
-        snapshots = await self._call(self.history, config, limit, before)
-        while (snapshot := await self._call(next, snapshots, None)) is not None:
-            yield snapshot
 
     def messages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
         """See :meth:`Executor.messages`."""
@@ -336,6 +346,54 @@ class EngineClient(Generic[StateT]):
             raise _other_owner(thread.thread_id, user_id)
         if thread.graph != self.runtime.name:
             raise _other_graph(thread.thread_id, thread.graph, self.runtime.name)
+
+    # -- the thread
+
+    def history(self, config: Mapping[str, Any], limit: int | None, before: Any) -> Iterator[StateSnapshot[StateT]]:
+        """See :meth:`Executor.history`."""
+        if limit is not None:
+            _check_whole("limit", limit, 1)
+        if isinstance(before, Mapping):
+            before = before.get("checkpoint")
+        if before is not None:
+            _check_whole("before", before, 1)
+        return snapshots_of(self.runtime, self.store, self._thread(config), limit, before)
+
+    async def ahistory(
+        self, config: Mapping[str, Any], limit: int | None, before: Any
+    ) -> AsyncIterator[StateSnapshot[StateT]]:
+        """See :meth:`Executor.ahistory`."""
+        snapshots = await self._call(self.history, config, limit, before)
+        while (snapshot := await self._call(next, snapshots, None)) is not None:
+            yield snapshot
+
+    def fork(self, config: Mapping[str, Any], checkpoint: int | None, thread_id: str | None) -> dict[str, Any]:
+        """See :meth:`Executor.fork`."""
+        number = config.get("checkpoint") if checkpoint is None else checkpoint
+        return threads.fork(self.store, self._thread(config), number, thread_id)
+
+    async def afork(self, config: Mapping[str, Any], checkpoint: int | None, thread_id: str | None) -> dict[str, Any]:
+        """See :meth:`Executor.afork`."""
+        return await self._call(self.fork, config, checkpoint, thread_id)
+
+    def update_state(self, config: Mapping[str, Any], values: Any, as_node: str | None) -> dict[str, Any]:
+        """See :meth:`Executor.update_state`."""
+        read = partial(self._thread, config)
+        return threads.update_state(self.runtime, self.store, read, values, as_node, config.get("checkpoint"))
+
+    async def aupdate_state(self, config: Mapping[str, Any], values: Any, as_node: str | None) -> dict[str, Any]:
+        """See :meth:`Executor.aupdate_state`."""
+        return await asyncio.to_thread(self.update_state, config, values, as_node)  # reducers may take their time
+
+    def delete_thread(self, config: Mapping[str, Any], *, force: bool) -> None:
+        """See :meth:`Executor.delete_thread`."""
+        thread = self._thread(config)
+        cancel = partial(self.cancel_run, reason="its thread was deleted", user_id=thread.user_id)
+        threads.delete(self.store, thread, cancel, force=force)
+
+    async def adelete_thread(self, config: Mapping[str, Any], *, force: bool) -> None:
+        """See :meth:`Executor.adelete_thread`."""
+        await self._call(partial(self.delete_thread, config, force=force))
 
     # -- follow
 
@@ -531,9 +589,19 @@ def _nothing_to_continue(call: Call, holder: str) -> InvalidInputError:
     )
 
 
+def _no_checkpoint(call: Call, holder: str) -> InvalidInputError:
+    del holder
+    thread_id, checkpoint = call.config.thread_id, call.config.checkpoint
+    return InvalidInputError(
+        f"Thread {thread_id!r} has no checkpoint {checkpoint}: get_state_history() lists those that are kept.",
+        context={"thread_id": thread_id, "checkpoint": checkpoint},
+    )
+
+
 _REFUSALS: dict[AdmissionOutcome, Callable[[Call, str], Exception]] = {
     AdmissionOutcome.RUN_ID_TAKEN: _run_id_taken,
     AdmissionOutcome.OTHER_OWNER: lambda call, _: _other_owner(call.config.thread_id, call.config.user_id),
     AdmissionOutcome.BUSY: _busy,
     AdmissionOutcome.NOTHING_TO_CONTINUE: _nothing_to_continue,
+    AdmissionOutcome.NO_CHECKPOINT: _no_checkpoint,
 }

@@ -15,7 +15,7 @@ from tenxgraph.engine.patience import Insist
 from tenxgraph.engine.user_call import USER_FAULTS
 from tenxgraph.store.base import Claim, Reservation, ReservationOutcome, Store
 from tenxgraph.utils.interrupt import Interrupted
-from tenxgraph.utils.journal import AttemptOver, EffectKey
+from tenxgraph.utils.journal import AttemptOver, EffectKey, effect_name
 
 T = TypeVar("T")
 
@@ -94,10 +94,16 @@ class _Turn:
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))
     pause_s: float = _FIRST_PAUSE_S
 
+    @property
+    def _name(self) -> str:
+        # After a run went back to a checkpoint, what was done before counts no more.
+        epoch = self.journal.claim.run.journal
+        return effect_name("since", epoch, self.key.name) if epoch else self.key.name
+
     def ask(self) -> Reservation | None:
         """Return the grant or the result; None while somebody else makes it."""
         claim, journal = self.journal.claim, self.journal
-        reserve = partial(journal.store.reserve, claim.ref, claim.token, self.key.name, self.nonce)
+        reserve = partial(journal.store.reserve, claim.ref, claim.token, self._name, self.nonce)
         lease_ms = journal.lease_ms if self.lease_ms is None else self.lease_ms
         found = self._insist(lambda: reserve(lease_ms=lease_ms, at_most_once=self.key.at_most_once))
         if found.outcome is ReservationOutcome.FENCED:
@@ -126,17 +132,17 @@ class _Turn:
 
     def _renew(self) -> bool:
         journal = self.journal
-        return journal.store.renew_effect(self._thread_id, self.key.name, self.nonce, lease_ms=journal.lease_ms)
+        return journal.store.renew_effect(self._thread_id, self._name, self.nonce, lease_ms=journal.lease_ms)
 
     def _release(self) -> None:
         try:
-            self.journal.insist(lambda: self.journal.store.release_effect(self._thread_id, self.key.name, self.nonce))
+            self.journal.insist(lambda: self.journal.store.release_effect(self._thread_id, self._name, self.nonce))
         except StorageError:
             """Its lease ends by itself; what the call raised says more."""
 
     def record(self, result: bytes) -> bytes:
         """Keep the result; return the one that is kept."""
-        record = partial(self.journal.store.record, self._thread_id, self.key.name, self.nonce, result)
+        record = partial(self.journal.store.record, self._thread_id, self._name, self.nonce, result)
         if self._insist(record):
             return result
         found = self.ask()

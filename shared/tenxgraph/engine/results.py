@@ -9,6 +9,7 @@ from pydantic_core import from_json
 from tenxgraph.core.exceptions import (
     EffectLostError,
     GraphRecursionError,
+    InvalidInputError,
     NodeError,
     NodeTimeoutError,
     RunCancelledError,
@@ -53,7 +54,17 @@ def build_result(runtime: Runtime[Any], store: Store, run: RunView, granularity:
 def _image(store: Store, run: RunView) -> StateImage:
     # An older state is folded from the checkpoints; the newest one is there as it is, and mostly it is this one.
     newest = store.image(run.thread_id)
-    return newest if newest.version.number == run.version else store.image(run.thread_id, run.version)
+    if newest.version.number == run.version:
+        return newest
+    try:
+        return store.image(run.thread_id, run.version)
+    except KeyError:
+        raise InvalidInputError(
+            f"The result of run {run.run_id!r} is not kept any more: checkpoint {run.version} of thread "
+            f"{run.thread_id!r} was dropped; raise TENXGRAPH_CHECKPOINTS_KEEP_LAST or TENXGRAPH_CHECKPOINTS_KEEP_S.",
+            error_code="NO_CHECKPOINT",
+            context={"run_id": run.run_id, "thread_id": run.thread_id, "checkpoint": run.version},
+        ) from None
 
 
 def last_nodes(store: Store, run: RunView) -> tuple[str, ...]:
@@ -81,8 +92,11 @@ def _messages(runtime: Runtime[Any], store: Store, run: RunView, image: StateIma
     base = Frontier.from_json(run.plan).base
     if base is None:
         return []
-    before, added = _split(store, run, context, base)
     decode = partial(runtime.codec.decode_item, CONTEXT)
+    try:
+        before, added = _split(store, run, context, base)
+    except KeyError:  # where it began was dropped: what stands behind the last user message is the run's
+        before, added = _split_at_user(context, decode)
     asked = next((message for message in map(decode, before) if message.role == "user"), None)
     new = [decode(item) for item in added]
     return [asked, *new] if asked is not None else new
@@ -97,6 +111,12 @@ def _split(store: Store, run: RunView, context: ItemLog, base: Base) -> tuple[It
         return reversed(old[:]), [item for item in context if item not in set(old)]
     read = partial(store.log, run.thread_id, CONTEXT, home=base.home)
     return _backwards(read, base.end), read(offset=base.end, limit=context.end - base.end)
+
+
+def _split_at_user(context: ItemLog, decode: Callable[[bytes], Message]) -> tuple[Iterator[bytes], Sequence[bytes]]:
+    items = context[:]
+    asked = next((place for place in reversed(range(len(items))) if decode(items[place]).role == "user"), -1)
+    return reversed(items[: asked + 1]), items[asked + 1 :]
 
 
 def _backwards(read: Callable[..., Sequence[bytes]], end: int) -> Iterator[bytes]:

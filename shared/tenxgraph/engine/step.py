@@ -22,7 +22,7 @@ from tenxgraph.engine.tool_tasks import Part, distributing, has_calls, parts_of,
 from tenxgraph.engine.tool_tasks import finished as finished_of
 from tenxgraph.engine.user_call import USER_FAULTS, Steps, UserCall
 from tenxgraph.engine.views import task_state
-from tenxgraph.store.base import Advance, Claim, RunView, TaskSpec, WaitKind
+from tenxgraph.store.base import PLAN, Advance, Claim, RunView, TaskRef, TaskSpec, WaitKind
 from tenxgraph.utils.command import Send
 from tenxgraph.utils.constants import START
 from tenxgraph.utils.container_scope import container_scope
@@ -103,6 +103,26 @@ def plan_resume(runtime: Runtime[Any], claim: Claim) -> Steps[Advance]:
         tasks = _planned_again(runtime, ended, claim.specs)
         return _advance(ended, RunStatus.RUNNING, claim.run.step, tasks, ended.frontier)
     return (yield from _go_on(runtime, ended, ended.frontier.finished))
+
+
+def plan_edit(
+    runtime: Runtime[Any], run: RunView, image: StateImage, update: TaskUpdate, as_node: str | None
+) -> Steps[Advance]:
+    """Merge what a person changes; with ``as_node`` route from there, beside what waits for a join.
+
+    Args:
+        runtime: The graph.
+        run: Where it stands: step and plan.
+        image: The state before.
+        update: The change.
+        as_node: The node that is to have made it.
+    """
+    claim = Claim(TaskRef(run.thread_id, run.run_id, run.step, PLAN, 1), "", TaskSpec(PLAN, "edit"), True, run, image)
+    ended = _merged(runtime, claim, [("update_state", update)], (as_node,) if as_node else ())
+    if as_node is None:
+        return _advance(ended, RunStatus.RUNNING, run.step, (), ended.frontier)
+    ended = replace(ended, frontier=replace(ended.frontier, finished=()))
+    return (yield from _go_on(runtime, ended, (Finished(as_node),)))
 
 
 def _label(spec: TaskSpec, counted: Mapping[str, int]) -> str:

@@ -130,10 +130,14 @@ class NewRun:
         resume: The plan task that takes a paused or stopped run up again.
         advance: The plan task that merges a step's updates and routes.
         events: Written when the run starts.
+        checkpoint: Version that the thread goes back to first, 0 for none: what it was goes on from there, under a
+            journal of its own. Such a run waits for nobody: a thread with an active run is BUSY. Without effect where
+            the thread stands there, and has something to continue, or begins with a message.
+        meta: Opaque; kept with the checkpoint of the version that going back writes.
         delay_ms: Do not start before this long from now.
         timeout_ms: Time out this long after the start; 0 for never.
         messages: That of ``start``, or none; see :class:`Advance`.
-        nonce: Made by the caller; names the version that undoes another run, should this one do so.
+        nonce: Made by the caller; names the version that undoes another run, or goes back, should this one do so.
     """
 
     thread_id: str
@@ -154,6 +158,8 @@ class NewRun:
     events: bytes = b""
     messages: tuple[QueueMessage, ...] = ()
     nonce: str = field(default_factory=partial(secrets.token_hex, 8))
+    checkpoint: int = 0
+    meta: bytes = b""
 
 
 class AdmissionOutcome(StrEnum):
@@ -168,6 +174,7 @@ class AdmissionOutcome(StrEnum):
     BUSY = "busy"
     WAITING = "waiting"
     NOTHING_TO_CONTINUE = "nothing_to_continue"
+    NO_CHECKPOINT = "no_checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +217,7 @@ class RunView:
         first_step: The run's step when it started; more than 0 when it continues another.
         origin: The run that this one continues at the end of the chain, else its own id.
         plan: Opaque; the frontier of the step.
+        journal: The run that went back to a checkpoint last, or "": effects of before count no more.
         interrupts: In plan order of their tasks, never in the order of asking; those of one task as it asked them.
     """
 
@@ -234,6 +242,7 @@ class RunView:
     created_ms: int
     started_ms: int
     ended_ms: int
+    journal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +263,12 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class ThreadView:
-    """A thread as the store has it; ``active``, ``continuable`` and ``last`` are run ids or ""."""
+    """A thread as the store has it.
+
+    Attributes:
+        active: Run that owns the thread, or "". So are ``continuable`` and ``last`` run ids.
+        is_ready: Whether a continuation goes on from the newest checkpoint, which no run holds.
+    """
 
     thread_id: str
     graph: str
@@ -267,6 +281,7 @@ class ThreadView:
     inbox: tuple[str, ...]
     created_ms: int
     changed_ms: int
+    is_ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,6 +544,43 @@ class RecoveryRules:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionRules:
+    """How long what is past is kept.
+
+    Attributes:
+        keep_last: Checkpoints of a thread; 0 for all.
+        keep_ms: Age of a checkpoint; 0 for any.
+        grace_ms: Age up to which a checkpoint stays in any case, so that who waits for a result gets it.
+        thread_keep_ms: Rest of a thread, after which it is deleted; 0 for none.
+    """
+
+    keep_last: int = 0
+    keep_ms: int = 0
+    grace_ms: int = 0
+    thread_keep_ms: int = 0
+
+    @property
+    def is_for_ever(self) -> bool:
+        """Whether nothing ever goes."""
+        return not (self.keep_last or self.keep_ms or self.thread_keep_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Answer of :meth:`Store.retain`.
+
+    Attributes:
+        dropped: Checkpoints that went.
+        next_due_ms: When something goes next; None for never.
+        is_over: The thread was at rest for so long that it is to be deleted.
+    """
+
+    dropped: int = 0
+    next_due_ms: int | None = None
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Overdue:
     """A dispatched task that nobody claimed within its grace."""
 
@@ -563,7 +615,15 @@ class DueThread:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The record of a version."""
+    """The record of a version.
+
+    Attributes:
+        run_id: Who wrote it; "" for none.
+        step: Step of that run from here on.
+        tasks: What runs next from here, in plan order.
+        plan: Opaque frontier.
+        wait: A :class:`WaitKind` where a run pauses here.
+    """
 
     version: Version
     run_id: str
@@ -571,6 +631,78 @@ class Checkpoint:
     status: RunStatus
     meta: bytes
     created_ms: int
+    tasks: tuple[TaskSpec, ...] = ()
+    plan: bytes = b""
+    wait: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewThread:
+    """A thread that begins with a state and what comes next from there, and without a run.
+
+    Attributes:
+        nonce: Names its version 1; made by the caller.
+        patch: The whole state.
+        media: Id → data that the state refers to.
+        step: As in :class:`Checkpoint`, with all above. Unless it is COMPLETED, a continuation goes on from here.
+    """
+
+    thread_id: str
+    graph: str
+    graph_version: str
+    user_id: str
+    nonce: str
+    patch: Patch
+    step: int
+    status: RunStatus
+    meta: bytes
+    tasks: tuple[TaskSpec, ...] = ()
+    plan: bytes = b""
+    wait: str = ""
+    media: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of a thread's state beside its runs.
+
+    Attributes:
+        run_id: The run that waits on the thread, or "" for none.
+        base: Version that the patch was made from; another one is refused.
+        nonce: Names the version that this writes; made by the caller.
+        replans: Whether what comes next takes the place of what the thread held: a waiting run's step, a failed or
+            stopped run's, that of an earlier edit. Else it is the same, kept with the checkpoint.
+        status: Of the checkpoint. Unless it is COMPLETED, and nobody waits, a continuation goes on from here.
+    """
+
+    thread_id: str
+    run_id: str
+    base: Version
+    nonce: str
+    patch: Patch
+    step: int
+    status: RunStatus
+    meta: bytes
+    tasks: tuple[TaskSpec, ...] = ()
+    plan: bytes = b""
+    wait: str = ""
+    replans: bool = False
+
+
+class EditOutcome(StrEnum):
+    """What became of an edit."""
+
+    WRITTEN = "written"
+    STALE = "stale"
+    BUSY = "busy"
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Answer of :meth:`Store.edit`; ``holder`` is the run that is BUSY on the thread, or ""."""
+
+    outcome: EditOutcome
+    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -725,12 +857,27 @@ class Store(Protocol):
         """End the run now and fence the step in flight."""
         ...
 
+    def fork(self, thread: NewThread) -> bool:
+        """Begin a thread from a state. False when there is one of that id; a repeat under the nonce is True again."""
+        ...
+
+    def edit(self, edit: Edit) -> Edited:
+        """Write a version beside the thread's runs, while none is at work: on top of ``base``, or not at all."""
+        ...
+
     def due(self, limit: int) -> Sequence[DueThread]:
         """Threads whose moment has come, oldest first."""
         ...
 
     def recover(self, thread_id: str, rules: RecoveryRules) -> Recovery:
         """Do for one thread what depends on time."""
+        ...
+
+    def retain(self, thread_id: str, rules: RetentionRules) -> Retention:
+        """Drop checkpoints, at most some hundreds at once, and lists that none points at any more.
+
+        The newest stays, and where a run began that lives or can be continued.
+        """
         ...
 
     def mark_resent(self, overdue: Overdue) -> bool:
@@ -801,8 +948,11 @@ class Store(Protocol):
         """The same without holding a thread."""
         ...
 
-    def delete_thread(self, thread_id: str) -> bool:
-        """Remove all that belongs to a thread; False while a run is active or nothing is there."""
+    def delete_thread(self, thread_id: str, *, rested_ms: int = 0) -> bool:
+        """Remove all that belongs to a thread; False while a run is active or waits, or nothing is there.
+
+        With ``rested_ms`` only if nothing happened on it for so long.
+        """
         ...
 
     def close(self) -> None:

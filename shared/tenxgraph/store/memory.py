@@ -5,10 +5,21 @@ from tenxgraph.store.memory_attempts import MemoryAttempts
 from tenxgraph.store.memory_journal import MemoryJournal
 from tenxgraph.store.memory_people import MemoryPeople
 from tenxgraph.store.memory_reading import MemoryReading
+from tenxgraph.store.memory_retention import MemoryRetention
 from tenxgraph.store.memory_time import MemoryTime
+from tenxgraph.store.memory_versions import MemoryVersions
 
 
-class MemoryStore(MemoryAdmission, MemoryAttempts, MemoryJournal, MemoryPeople, MemoryTime, MemoryReading):
+class MemoryStore(
+    MemoryAdmission,
+    MemoryAttempts,
+    MemoryJournal,
+    MemoryPeople,
+    MemoryTime,
+    MemoryVersions,
+    MemoryRetention,
+    MemoryReading,
+):
     """Threads of this process; they end with it.
 
     Args:

@@ -1,6 +1,7 @@
 """Admission in memory."""
 
 from tenxgraph.core.graph.multitask import Verdict
+from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.store.base import (
     Admission,
     AdmissionOutcome,
@@ -49,6 +50,8 @@ class MemoryAdmission(MemoryBase):
         return Admission(AdmissionOutcome.KNOWN, dispatch, taken.run_id, taken.after)
 
     def _refusal(self, run: NewRun, thread: Thread | None) -> Admission | None:
+        if thread is None and run.checkpoint:
+            return Admission(AdmissionOutcome.NO_CHECKPOINT)
         if thread is None:
             missing = run.kind is InputKind.CONTINUE
             return Admission(AdmissionOutcome.NOTHING_TO_CONTINUE) if missing else None
@@ -59,8 +62,21 @@ class MemoryAdmission(MemoryBase):
         return self._busy(run, thread)
 
     def _busy(self, run: NewRun, thread: Thread) -> Admission | None:
+        if run.checkpoint:
+            return self._refusal_to_go_back(run, thread)
         outcome = None if run.delay_ms else _REFUSALS.get(verdict_on(thread, run))
         return Admission(outcome, holder=thread.active) if outcome else None
+
+    @staticmethod
+    def _refusal_to_go_back(run: NewRun, thread: Thread) -> Admission | None:
+        active, stands_there = thread.active_run, run.checkpoint == thread.version.number
+        waits = active is not None and active.status is RunStatus.WAITING
+        if waits and stands_there and run.kind is InputKind.CONTINUE:
+            return Admission(AdmissionOutcome.WAITING, holder=thread.active)
+        if active is not None:
+            return Admission(AdmissionOutcome.BUSY, holder=thread.active)
+        is_kept = any(point.version.number == run.checkpoint for point in thread.checkpoints)
+        return None if is_kept else Admission(AdmissionOutcome.NO_CHECKPOINT)
 
     def _new_thread(self, run: NewRun) -> Thread:
         now_ms = self._clock()
@@ -74,6 +90,8 @@ class MemoryAdmission(MemoryBase):
         touched = (new.run_id, thread.active, *thread.inbox)  # those before may end for this one
         thread.runs[new.run_id] = run
         self._thread_of_run[new.run_id] = new.thread_id
+        if new.checkpoint:
+            thread.go_back(run, now_ms)
         if new.delay_ms:
             thread.delayed[new.run_id] = now_ms + new.delay_ms
         else:

@@ -61,7 +61,7 @@ class MemoryBase:
             spec=task.spec,
             alone=len(run.tasks) == 1,
             run=run.view(),
-            image=thread.images[-1],
+            image=thread.image,
             specs=tuple(t.spec for t in nodes.values()) if ref.task == PLAN else (),
             updates={name: run.updates[name] for name in nodes if name in run.updates} if ref.task == PLAN else {},
             error=task.error,

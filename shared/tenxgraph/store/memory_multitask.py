@@ -12,7 +12,7 @@ def occupancy_of(thread: Thread) -> Occupancy:
     """Return what an input finds on the thread."""
     run = thread.active_run
     if run is None:
-        return Occupancy.CONTINUABLE if thread.continuable else Occupancy.FREE
+        return Occupancy.CONTINUABLE if thread.continuable or thread.ready else Occupancy.FREE
     if run.status is RunStatus.WAITING:
         return Occupancy.QUESTION if run.wait == WaitKind.QUESTION else Occupancy.PAUSE
     return _BUSY.get(run.status, Occupancy.STOPPING)

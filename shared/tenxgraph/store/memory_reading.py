@@ -51,12 +51,10 @@ class MemoryReading(MemoryBase):
         """See :meth:`Store.image`."""
         del known
         with self._changed:
-            images = self._threads[thread_id].images
+            thread = self._threads[thread_id]
             if version is None:
-                return images[-1]
-            if not 0 <= version < len(images):
-                raise KeyError(version)
-            return images[version]
+                return thread.image
+            return thread.images[version]
 
     def log(self, thread_id: str, name: str, *, offset: int, limit: int, home: int | None = None) -> Sequence[bytes]:
         """See :meth:`Store.log`."""
@@ -122,11 +120,11 @@ class MemoryReading(MemoryBase):
         with self._changed:
             return self._after(thread_id, run_id, after)
 
-    def delete_thread(self, thread_id: str) -> bool:
+    def delete_thread(self, thread_id: str, *, rested_ms: int = 0) -> bool:
         """See :meth:`Store.delete_thread`."""
         with self._changed:
             thread = self._threads.get(thread_id)
-            if thread is None or thread.active or thread.inbox or thread.delayed:
+            if thread is None or not thread.is_at_rest or thread.rested_since_ms > self._clock() - rested_ms:
                 return False
             for run_id in thread.runs:
                 self._thread_of_run.pop(run_id, None)

@@ -74,6 +74,7 @@ class Run:
     version: int = 0
     base: int = 0
     superseded: str = ""
+    journal: str = ""
     origin: str = ""
     continues: str = ""
     input: bytes = b""
@@ -134,6 +135,7 @@ class Run:
             created_ms=self.created_ms,
             started_ms=self.started_ms,
             ended_ms=self.ended_ms,
+            journal=self.journal,
         )
 
     def _questions(self) -> list[Interrupt]:
@@ -173,28 +175,46 @@ class Thread:
     active: str = ""
     continuable: str = ""
     last: str = ""
+    ready: int = 0
+    journal: str = ""
+    idle_ms: int = 0
     inbox: deque[str] = field(default_factory=deque[str])
     delayed: dict[str, int] = field(default_factory=dict[str, int])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
-    images: list[StateImage] = field(default_factory=lambda: [StateImage()])
+    images: dict[int, StateImage] = field(default_factory=lambda: {0: StateImage()})
     logs: dict[str, dict[int, list[bytes]]] = field(default_factory=dict[str, dict[int, list[bytes]]])
     media: dict[str, bytes] = field(default_factory=dict[str, bytes])
     checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
     effects: dict[str, Effect] = field(default_factory=dict[str, Effect])
 
     @property
+    def image(self) -> StateImage:
+        """The newest state."""
+        return self.images[next(reversed(self.images))]
+
+    @property
     def version(self) -> Version:
         """The newest version."""
-        return self.images[-1].version
+        return self.image.version
 
     @property
     def active_run(self) -> Run | None:
         """The run that owns the thread."""
         return self.runs.get(self.active)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no run is active, queued or delayed."""
+        return not (self.active or self.inbox or self.delayed)
+
+    @property
+    def rested_since_ms(self) -> int:
+        """Since when nothing happened on the thread."""
+        return max(self.idle_ms, self.changed_ms)
+
     def has(self, version: Version) -> bool:
         """Tell whether this version was written."""
-        return version.number < len(self.images) and self.images[version.number].version == version
+        return version.number in self.images and self.images[version.number].version == version
 
     def view(self) -> ThreadView:
         """The thread as the port shows it."""
@@ -210,6 +230,7 @@ class Thread:
             (*self.inbox, *self.delayed),
             self.created_ms,
             self.changed_ms,
+            bool(self.ready),
         )
 
     def dispatch(self, names: Iterator[str] | None = None) -> tuple[Dispatch, ...]:
@@ -243,27 +264,38 @@ class Thread:
 
     def start(self, run: Run, now_ms: int) -> None:
         """Give the thread to a run; one that finds nothing left to continue fails at once."""
-        if run.new.kind is InputKind.CONTINUE and not self.continuable:
+        if run.new.kind is InputKind.CONTINUE and not (self.continuable or self.ready):
             run.reason = "nothing to continue"
             self.end_waiting(run, RunStatus.FAILED, now_ms)
             self._start_next(now_ms)
             return
         self.active = run.new.run_id
         self.graph_version = run.new.graph_version
-        run.version = run.base = self.version.number
+        run.version, run.journal = self.version.number, self.journal
+        run.base = run.base or self.version.number  # one that goes back began before it did
         run.deadline_ms = now_ms + run.new.timeout_ms if run.new.timeout_ms else 0
         self.add_events(run, now_ms, run.new.events)
-        if run.new.kind is InputKind.CONTINUE:
+        if run.new.kind is InputKind.CONTINUE and self.continuable:
             self._take_over(run, self.runs[self.continuable], now_ms)
+        elif run.new.kind is InputKind.CONTINUE:
+            self._take_checkpoint(run, self.point(self.ready), now_ms)
         else:
             run.tasks = {PLAN: Task(run.new.start, dispatched_ms=now_ms)}
-            self._drop_parked()
-        self.continuable = ""
+            self.drop_parked()
+        self.continuable, self.ready = "", 0
 
-    def _drop_parked(self) -> None:
+    def drop_parked(self) -> None:
         """A new message drops what a failed or stopped run left behind."""
         if old := self.runs.get(self.continuable):
             old.tasks, old.updates, old.interrupts = {}, {}, {}
+
+    def _take_checkpoint(self, run: Run, point: Checkpoint, now_ms: int) -> None:
+        """Begin where a checkpoint stands, with an attempt of its own at each of the next tasks."""
+        run.step = run.first_step = point.step
+        run.plan, run.wait = point.plan, point.wait
+        run.tasks = {spec.task: Task(spec, dispatched_ms=now_ms) for spec in point.tasks}
+        if not run.tasks:
+            run.tasks[PLAN] = Task(run.new.resume, dispatched_ms=now_ms)
 
     def _take_over(self, run: Run, old: Run, now_ms: int) -> None:
         run.continues, run.origin = old.new.run_id, old.origin or old.new.run_id
@@ -294,7 +326,7 @@ class Thread:
         run.error, run.ended_ms = error or run.error, now_ms
         if status is RunStatus.STOPPED and run.superseded:
             run.reason = f"superseded by {run.superseded}"
-        self.active, self.last = "", run.new.run_id
+        self.active, self.last, self.idle_ms = "", run.new.run_id, now_ms
         if status in CONTINUABLE:
             self.continuable = run.new.run_id
             for task in run.tasks.values():
@@ -386,24 +418,46 @@ class Thread:
     def write_step(self, run: Run, advance: Advance, now_ms: int) -> None:
         """Write what a step changed."""
         version = Version(advance.base.number + 1, advance.nonce)
-        self.images.append(apply(self.images[-1], advance.patch, version))
-        self._note_items(advance.patch)
+        self.write(advance.patch, version)
         self.changed_ms = now_ms
         self.add_events(run, now_ms, advance.events)
         run.version, run.step, run.plan, run.reason = version.number, advance.step, advance.plan, advance.reason
         run.input, run.wait, run.updates, run.interrupts = b"", "", {}, {}
         run.tasks = {spec.task: Task(spec, TaskStatus.PARKED) for spec in advance.tasks}
         self._go_on(run, advance, now_ms)
-        self.checkpoints.append(Checkpoint(version, run.new.run_id, advance.step, run.status, advance.meta, now_ms))
+        comes_next = (advance.tasks, advance.plan, advance.wait)
+        point = Checkpoint(version, run.new.run_id, advance.step, run.status, advance.meta, now_ms, *comes_next)
+        self.checkpoints.append(point)
+
+    def point(self, number: int) -> Checkpoint:
+        """The record of a version that is kept."""
+        return next(point for point in self.checkpoints if point.version.number == number)
+
+    def go_back(self, run: Run, now_ms: int) -> None:
+        """Let a run that begins go back to a checkpoint first; without effect where the thread stands there."""
+        new = run.new
+        stands_there, continues = new.checkpoint == self.version.number, new.kind is InputKind.CONTINUE
+        if stands_there and (self.continuable or self.ready or not continues):
+            return
+        self.drop_parked()
+        run.base, was = self.version.number, self.point(new.checkpoint)
+        if not stands_there:
+            run.step = was.step
+            self.return_to(new.checkpoint, new.nonce, run, RunStatus.RUNNING, new.meta, now_ms)
+            comes_next = (was.tasks, was.plan, was.wait) if continues else ((), b"", "")
+            tasks, plan, wait = comes_next
+            self.checkpoints[-1] = replace(self.checkpoints[-1], tasks=tasks, plan=plan, wait=wait)
+            run.step = 0
+        self.continuable, self.ready, self.journal = "", new.checkpoint if continues else 0, new.run_id
 
     def return_to(self, number: int, nonce: str, run: Run, status: RunStatus, meta: bytes, now_ms: int) -> None:
         """Write the next version with all that the thread held at an older one."""
-        version, old, new = Version(self.version.number + 1, nonce), self.images[number], self.images[-1]
+        version, old, new = Version(self.version.number + 1, nonce), self.images[number], self.image
         lists = {
             name: log if _same_place(log, new.lists.get(name)) else self._cut_back(name, log, version.number)
             for name, log in old.lists.items()
         }
-        self.images.append(StateImage(version, old.values, lists))
+        self.images[version.number] = StateImage(version, old.values, lists)
         self.changed_ms = now_ms
         self.checkpoints.append(Checkpoint(version, run.new.run_id, run.step, status, meta, now_ms))
 
@@ -412,11 +466,16 @@ class Thread:
         home = log.origin.home
         return ItemLog(list(log), gen, Origin(home, len(self.logs[name][home]), log.origin.places(0, log.length)))
 
+    def write(self, patch: Patch, version: Version) -> None:
+        """Write the next version."""
+        self.images[version.number] = apply(self.image, patch, version)
+        self._note_items(patch)
+
     def _note_items(self, patch: Patch) -> None:
         cut = ((name, each.items) for name, each in patch.cuts.items())
         for name, items in (*patch.appends.items(), *patch.rewrites.items(), *cut):
             homes = self.logs.setdefault(name, {})
-            homes.setdefault(self.images[-1].lists[name].origin.home, []).extend(items)
+            homes.setdefault(self.image.lists[name].origin.home, []).extend(items)
 
     def _go_on(self, run: Run, advance: Advance, now_ms: int) -> None:
         if advance.status is RunStatus.FAILED:

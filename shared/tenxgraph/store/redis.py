@@ -28,9 +28,13 @@ from tenxgraph.store.base import (
     Claim,
     Committed,
     DueThread,
+    Edit,
+    Edited,
+    EditOutcome,
     Emission,
     InputKind,
     NewRun,
+    NewThread,
     Overdue,
     QueueMessage,
     Recovery,
@@ -41,6 +45,8 @@ from tenxgraph.store.base import (
     Resume,
     Resumed,
     ResumeView,
+    Retention,
+    RetentionRules,
     RunView,
     Settled,
     Settlement,
@@ -172,6 +178,7 @@ class RedisStore:
             "admit",
             *(run.run_id, run.user_id, run.graph, run.graph_version, run.kind, run.digest, run.strategy),
             *(run.delay_ms, run.timeout_ms, run.request, run.input, run.events, asked_ms, run.nonce),
+            *(run.checkpoint, run.meta),
             *(part for spec in (run.start, run.resume, run.advance) for part in _spec_args(spec)[1:]),
             *messages,
             lists=lists,
@@ -350,6 +357,24 @@ class RedisStore:
         known = RunStatus(replies.text(status)) if status else None
         return StopAnswer(known, replies.dispatches(thread_id, ready))
 
+    # -- a thread beside its runs
+
+    def fork(self, thread: NewThread) -> bool:
+        """See :meth:`Store.fork`."""
+        whose = (thread.graph, thread.graph_version, thread.user_id)
+        media = [part for pair in thread.media.items() for part in pair]
+        args = (*whose, thread.nonce, *_point_args(thread), *media)
+        listed = self._list_thread(thread.thread_id, "NX")
+        watch = self._watch(thread.thread_id, self._watch_ms)
+        return bool(self._run(watch, listed, self._on(thread.thread_id, "fork", *args)))
+
+    def edit(self, edit: Edit) -> Edited:
+        """See :meth:`Store.edit`."""
+        args = (edit.run_id, edit.base.number, edit.base.nonce, edit.nonce, int(edit.replans), *_point_args(edit))
+        edited = self._on(edit.thread_id, "edit", *args)
+        outcome, holder = self._scripts.run(edited, self._list_thread(edit.thread_id, "XX"))[0]
+        return Edited(EditOutcome(replies.text(outcome)), replies.text(holder))
+
     # -- time
 
     def due(self, limit: int) -> Sequence[DueThread]:
@@ -361,6 +386,12 @@ class RedisStore:
         """See :meth:`Store.recover`."""
         args = (rules.grace_ms, rules.max_deliveries, int(rules.forgive_leases))
         return replies.recovery(thread_id, self._run(self._on(thread_id, "recover", *args)))
+
+    def retain(self, thread_id: str, rules: RetentionRules) -> Retention:
+        """See :meth:`Store.retain`."""
+        args = (rules.keep_last, rules.keep_ms, rules.grace_ms, rules.thread_keep_ms)
+        dropped, next_due, is_over = self._run(self._on(thread_id, "retain", *args))
+        return Retention(dropped, int(next_due) if next_due else None, bool(is_over))
 
     def mark_resent(self, overdue: Overdue) -> bool:
         """See :meth:`Store.mark_resent`."""
@@ -468,10 +499,12 @@ class RedisStore:
         key = key_of(self._keys.base(thread_id), "events", run_id)
         return await self._follower.follow(key, after, timeout_s)
 
-    def delete_thread(self, thread_id: str) -> bool:
+    def delete_thread(self, thread_id: str, *, rested_ms: int = 0) -> bool:
         """See :meth:`Store.delete_thread`."""
-        touch, run_ids = self._scripts.run(("HGET", self._keys.due[1], thread_id), self._on(thread_id, "delete_thread"))
-        if not run_ids:
+        deleted = self._on(thread_id, "delete_thread", rested_ms)
+        touch, reply = self._scripts.run(("HGET", self._keys.due[1], thread_id), deleted)
+        existed, run_ids = reply or (0, ())
+        if not existed and not run_ids:
             return False
         # A run that is admitted meanwhile touches the thread, and keeps it due.
         runs_key = key_of(self._keys.base(thread_id), "runs")
@@ -519,6 +552,16 @@ def _message_args(messages: Sequence[QueueMessage]) -> tuple[list[str], list[Arg
     for payloads in by_list.values():
         args += (len(payloads), *payloads)
     return list(by_list), args
+
+
+def _point_args(point: NewThread | Edit) -> list[Arg]:
+    patch = point.patch
+    return [
+        *(point.step, point.status, point.wait, point.plan, point.meta),
+        *(len(patch.values), len(patch.appends) + len(patch.rewrites) + len(patch.cuts), len(point.tasks)),
+        *_patch_args(patch),
+        *(part for spec in point.tasks for part in _spec_args(spec)),
+    ]
 
 
 def _patch_args(patch: Patch) -> Iterator[Arg]:

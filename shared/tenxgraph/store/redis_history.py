@@ -58,17 +58,34 @@ class History:
         return replies.image(reply, known, partial(self.items, base))
 
     def at(self, base: str, number: int) -> StateImage:
-        """Return the state at a version. KeyError when there is none."""
-        if number == 0 and self._scripts.run(("EXISTS", key_of(base, "thread")))[0]:
-            return StateImage()
+        """Return the state at a version. KeyError when there is none, or none any more."""
+        while True:
+            before = self._folds(base)
+            if before is None or number < 0:
+                raise KeyError(f"{base} at version {number}")
+            if number == 0:
+                return StateImage()
+            image = self._fold(base, number)
+            # Whoever drops checkpoints meanwhile leaves half of what was read.
+            if image is not None and self._folds(base) == before:
+                return image
+            if image is None:
+                raise KeyError(f"{base} at version {number}")
+
+    def _folds(self, base: str) -> int | None:
+        created, folds = self._scripts.run(("HMGET", key_of(base, "thread"), "created_ms", "folds"))[0]
+        return None if created is None else int(folds or 0)
+
+    def _fold(self, base: str, number: int) -> StateImage | None:
+        bases = {int(raw) for raw in self._scripts.run(("HKEYS", key_of(base, "bases")))[0]}
         values: dict[str, bytes] = {}
         last: Entry = (b"", {})
         for last in self._entries_up_to(base, number):
-            values.update(_named(last[1], _VALUE))
-            for name, _ in _named(last[1], _GONE):
-                values.pop(name, None)
+            if (at := _number_of(last)) in bases:
+                _change(values, self._scripts.run(("HGETALL", key_of(base, "base", at)))[0])
+            _change(values, last[1])
         if last[0] != b"%d-0" % number:
-            raise KeyError(f"{base} at version {number}")
+            return None
         lists = {name: self._list_at(base, name, raw) for name, raw in _named(last[1], _LIST)}
         return StateImage(Version(number, replies.text(last[1][b"nonce"])), values, lists)
 
@@ -115,6 +132,16 @@ class History:
         command = ("XREVRANGE", key_of(base, "checkpoints"), newest, "-", "COUNT", limit)
         entries: Sequence[Entry] = self._scripts.run(command)[0]
         return [replies.checkpoint(*entry) for entry in entries]
+
+
+def _number_of(entry: Entry) -> int:
+    return int(entry[0].partition(b"-")[0])
+
+
+def _change(values: dict[str, bytes], entry: replies.Fields) -> None:
+    values.update(_named(entry, _VALUE))
+    for name, _ in _named(entry, _GONE):
+        values.pop(name, None)
 
 
 def _named(entry: replies.Fields, prefix: bytes) -> Iterator[tuple[str, bytes]]:

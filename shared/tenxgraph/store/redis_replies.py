@@ -114,6 +114,7 @@ def run_view(thread_id: str, run_id: str, run: Fields, asked: Sequence[bytes] | 
         first_step=number(run.get(b"first_step")),
         version=number(run.get(b"version")),
         origin=text(run.get(b"origin")) or run_id,
+        journal=text(run.get(b"journal")),
         continues=text(run.get(b"continues")),
         request=run.get(b"request", b""),
         input=run.get(b"input", b""),
@@ -164,6 +165,7 @@ def thread_view(thread_id: str, thread: Fields, inbox: Sequence[bytes], delayed:
         inbox=tuple(map(text, (*inbox, *delayed))),
         created_ms=number(thread.get(b"created_ms")),
         changed_ms=number(thread.get(b"changed_ms")),
+        is_ready=b"ready" in thread,
     )
 
 
@@ -247,7 +249,18 @@ def checkpoint(entry_id: bytes, entry: Fields) -> Checkpoint:
         status=RunStatus(text(entry[b"status"])),
         meta=entry[b"meta"],
         created_ms=number(entry[b"at"]),
+        tasks=tuple(map(spec, _by(5, tuple(_unpacked(entry.get(b"tasks", b"")))))),
+        plan=entry.get(b"plan", b""),
+        wait=text(entry.get(b"wait")),
     )
+
+
+def _unpacked(raw: bytes) -> Iterator[bytes]:
+    """Read parts that stand each behind its length."""
+    while raw:
+        size, _, rest = raw.partition(b":")
+        yield rest[: int(size)]
+        raw = rest[int(size) :]
 
 
 def events(entries: Sequence[tuple[bytes, Fields]]) -> list[StoredEvents]:

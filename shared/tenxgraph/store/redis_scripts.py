@@ -24,7 +24,10 @@ Command = tuple[Any, ...]
 """A command and its arguments, as ``execute_command`` takes them."""
 
 _PRELUDE = ("_record", "_thread", "_claim")
-_MORE = dict.fromkeys(("admit", "recover"), ("_history", "_admission"))
+_MORE = {
+    **dict.fromkeys(("admit", "recover"), ("_history", "_admission")),
+    **dict.fromkeys(("advance", "edit", "fork"), ("_step",)),
+}
 """What some scripts need besides."""
 
 _OUTSIDE = frozenset(

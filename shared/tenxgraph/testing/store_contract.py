@@ -25,11 +25,13 @@ from tenxgraph.testing.contract.harness import FakeClock, MemoryHarness, StoreHa
 from tenxgraph.testing.contract.people import ContinueContract, ResumeContract
 from tenxgraph.testing.contract.reading import DeleteContract, EventContract, StateContract, ViewContract
 from tenxgraph.testing.contract.recovery import DueContract, LeaseContract, ResendContract
+from tenxgraph.testing.contract.retention import RetentionContract
 from tenxgraph.testing.contract.settling import QuestionContract, SettleContract
 from tenxgraph.testing.contract.steps import AdvanceContract
 from tenxgraph.testing.contract.stopping import CancelContract, StopContract
 from tenxgraph.testing.contract.strategies import StrategyContract
 from tenxgraph.testing.contract.turns import TurnContract
+from tenxgraph.testing.contract.versions import EditContract, ForkContract
 
 __all__ = ["FakeClock", "MemoryHarness", "StoreContract", "StoreHarness"]
 
@@ -62,6 +64,9 @@ class StoreContract(
     EventContract,
     ViewContract,
     DeleteContract,
+    ForkContract,
+    EditContract,
+    RetentionContract,
 ):
     """All rules of the port. ``self.harness`` must be set before each test (see :class:`StoreHarness`)."""
 

@@ -134,8 +134,9 @@ STORIES = [
 OF_THE_HEARTBEAT: Final = "renew"
 """In a worker the heartbeat asks, which outlives an error; in the crew the node itself does."""
 
-OF_OTHER_TESTS: Final = frozenset({"delete_thread", "hand_back", "renew_effect", "turn"})
-"""Deletion has its own below; on the others, the heartbeat's and a turn at a model, no result depends."""
+OF_OTHER_TESTS: Final = frozenset({"delete_thread", "edit", "fork", "hand_back", "renew_effect", "retain", "turn"})
+"""Deletion has its own below; on the others, the heartbeat's, a turn at a model and what is done to a thread beside its
+runs, no result depends."""
 
 every_story = pytest.mark.parametrize("story", STORIES, ids=str)
 

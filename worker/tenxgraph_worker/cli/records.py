@@ -166,6 +166,7 @@ def checkpoint_record(point: Checkpoint) -> Record:
         "run_id": point.run_id,
         "step": point.step,
         "status": str(point.status),
+        "source": noted.source or "run",
         "ran": list(noted.ran),
         "next": list(noted.upcoming),
         "waiting": list(noted.waiting),

@@ -1,4 +1,4 @@
-"""``tenxgraph threads``: look at threads and remove them."""
+"""``tenxgraph threads``: look at threads, fork and remove them."""
 
 import sys
 from collections.abc import Callable
@@ -21,6 +21,7 @@ _HISTORY = {
     "run_id": "run",
     "step": "step",
     "status": "status",
+    "source": "source",
     "ran": "ran",
     "next": "next",
     "created_at": "created",
@@ -31,13 +32,23 @@ Checkpoint = Annotated[int | None, typer.Option("--checkpoint", help="The state 
 Offset = Annotated[
     int | None, typer.Option("--offset", help="How many to pass over; by default all but the last --limit.")
 ]
+From = Annotated[int | None, typer.Option("--checkpoint", help="Where the fork begins; by default at the newest.")]
+To = Annotated[str | None, typer.Option("--to", help="Id of the new thread; by default a generated one.")]
+Force = Annotated[bool, typer.Option("--force", help="Cancel what runs, waits or is queued on it first.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def make_app() -> typer.Typer:
     """Return the noun with its verbs."""
-    app = typer.Typer(name="threads", help="Look at threads and remove them.", no_args_is_help=True)
-    verbs: dict[str, Callable[..., None]] = {"ls": ls, "show": show, "history": history, "messages": messages, "rm": rm}
+    app = typer.Typer(name="threads", help="Look at threads, fork and remove them.", no_args_is_help=True)
+    verbs: dict[str, Callable[..., None]] = {
+        "ls": ls,
+        "show": show,
+        "history": history,
+        "messages": messages,
+        "fork": fork,
+        "rm": rm,
+    }
     for name, verb in verbs.items():
         app.command(name)(verb)
     return app
@@ -102,24 +113,40 @@ def messages(
     print_rows([message_record(item) for item in items], _MESSAGES, as_json=as_json, empty="There is no message.")
 
 
-def rm(thread_ids: ThreadIds, yes: Yes = False, redis_url: RedisUrl = None, as_json: Json = False) -> None:
-    """Remove threads with all that belongs to them."""
-    from tenxgraph.core.exceptions import ThreadBusyError
+def fork(
+    thread_id: ThreadId, checkpoint: From = None, to: To = None, redis_url: RedisUrl = None, as_json: Json = False
+) -> None:
+    """Begin a new thread with the state of another at a checkpoint. It runs when it is told to."""
+    from tenxgraph.engine import threads
     from tenxgraph_worker.cli.connect import open_store
     from tenxgraph_worker.cli.lookup import find_thread
+    from tenxgraph_worker.cli.output import print_json
+
+    store = open_store(redis_url)
+    forked = threads.fork(store, find_thread(store, thread_id), checkpoint, to)
+    if as_json:
+        print_json(forked)
+    else:
+        print(f"Forked to {forked['thread_id']}.")
+
+
+def rm(
+    thread_ids: ThreadIds, force: Force = False, yes: Yes = False, redis_url: RedisUrl = None, as_json: Json = False
+) -> None:
+    """Remove threads with all that belongs to them."""
+    from tenxgraph.engine import threads as engine
+    from tenxgraph_worker.cli.connect import open_store
+    from tenxgraph_worker.cli.ending import canceller
+    from tenxgraph_worker.cli.lookup import find_run, find_thread
     from tenxgraph_worker.cli.output import print_json
 
     store = open_store(redis_url)
     threads = [find_thread(store, thread_id) for thread_id in thread_ids]
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Remove {', '.join(thread_ids)}, with all messages and runs?", abort=True)
+    cancel = canceller("its thread was removed")
     for thread in threads:
-        if not store.delete_thread(thread.thread_id):
-            raise ThreadBusyError(
-                f"Thread {thread.thread_id!r} has an active run, {thread.active or 'just started'!r}: "
-                "wait for it, or cancel it with 'tenxgraph runs cancel'.",
-                context={"thread_id": thread.thread_id, "run_id": thread.active},
-            )
+        engine.delete(store, thread, lambda run_id: cancel(store, find_run(store, run_id)), force=force)
     if as_json:
         print_json({"removed": thread_ids})
     else:

@@ -245,28 +245,6 @@ class CompiledGraph(Generic[StateT]):
         """Like :meth:`get_state`."""
         return await self._executor.asnapshot(config, checkpoint)
 
-    def get_state_history(
-        self, config: Config, *, limit: int | None = None, before: int | None = None
-    ) -> Iterator[StateSnapshot[StateT]]:
-        """Yield a thread's snapshots, one for each checkpoint, newest first. Each is read when it is asked for.
-
-        Args:
-            config: Names the thread, and its user.
-            limit: How many at most; None for all.
-            before: Only those older than this checkpoint.
-
-        Raises:
-            InvalidInputError: There is no such thread, or a number makes no sense.
-            ThreadOwnerError: The thread is another user's.
-        """
-        return self._executor.history(config, limit, before)
-
-    def aget_state_history(
-        self, config: Config, *, limit: int | None = None, before: int | None = None
-    ) -> AsyncIterator[StateSnapshot[StateT]]:
-        """Like :meth:`get_state_history`, for ``async for``."""
-        return self._executor.ahistory(config, limit, before)
-
     def messages(self, config: Config, offset: int = 0, limit: int = 100) -> list[Message]:
         """Return the messages of a thread as they came, also those that a context manager took out of ``context``.
 
@@ -301,6 +279,96 @@ class CompiledGraph(Generic[StateT]):
     async def amedia(self, config: Config, file_id: str) -> bytes:
         """Like :meth:`media`."""
         return await self._executor.amedia(config, file_id)
+
+    def get_state_history(
+        self, config: Config, *, limit: int | None = None, before: int | Config | None = None
+    ) -> Iterator[StateSnapshot[StateT]]:
+        """Yield a thread's snapshots, one for each checkpoint that is kept, newest first.
+
+        Args:
+            config: ``thread_id``, and ``user_id`` of its owner.
+            limit: At most so many.
+            before: Only those older than this checkpoint: its number, or a snapshot's ``config``.
+
+        Raises:
+            InvalidInputError: There is no such thread.
+            ThreadOwnerError: The thread is another user's.
+        """
+        return self._executor.history(config, limit, before)
+
+    def aget_state_history(
+        self, config: Config, *, limit: int | None = None, before: int | Config | None = None
+    ) -> AsyncIterator[StateSnapshot[StateT]]:
+        """Like :meth:`get_state_history`, for ``async for``."""
+        return self._executor.ahistory(config, limit, before)
+
+    def fork(self, config: Config, checkpoint: int | None = None, *, thread_id: str | None = None) -> dict[str, Any]:
+        """Begin a new thread with the state of this one at a checkpoint, and with what comes next there.
+
+        ``invoke(None, forked)`` goes on from it; effects and tool calls of the old thread do not count in the new one.
+
+        Args:
+            config: ``thread_id``, and ``user_id`` of its owner, who owns the fork as well.
+            checkpoint: Its number; also as ``config["checkpoint"]``. None: the newest.
+            thread_id: Id of the new thread; None for a generated one.
+
+        Returns:
+            The config that names the new thread.
+
+        Raises:
+            InvalidInputError: There is no such thread or checkpoint, or there is a thread of the new id.
+            ThreadOwnerError: The thread is another user's.
+        """
+        return self._executor.fork(config, checkpoint, thread_id)
+
+    async def afork(
+        self, config: Config, checkpoint: int | None = None, *, thread_id: str | None = None
+    ) -> dict[str, Any]:
+        """Like :meth:`fork`."""
+        return await self._executor.afork(config, checkpoint, thread_id)
+
+    def update_state(self, config: Config, values: Mapping[str, Any], as_node: str | None = None) -> dict[str, Any]:
+        """Change a thread's state beside its runs: while none is active, or while one waits for a person.
+
+        Args:
+            config: ``thread_id``, and ``user_id`` of its owner. With ``checkpoint`` only if the thread is still there.
+            values: Field name → update, as a node would return it: it is checked like that, and goes through reducers.
+            as_node: What comes next is then what comes behind this node. None: it stays as it is.
+
+        Returns:
+            The config that names the new checkpoint.
+
+        Raises:
+            InvalidInputError: A field, a value, the thread or the node is wrong. Nothing was changed.
+            StaleStateError: The thread has moved on.
+            ThreadBusyError: A run is active.
+            ThreadOwnerError: The thread is another user's.
+        """
+        return self._executor.update_state(config, values, as_node)
+
+    async def aupdate_state(
+        self, config: Config, values: Mapping[str, Any], as_node: str | None = None
+    ) -> dict[str, Any]:
+        """Like :meth:`update_state`."""
+        return await self._executor.aupdate_state(config, values, as_node)
+
+    def delete_thread(self, config: Config, *, force: bool = False) -> None:
+        """Remove a thread with its messages, checkpoints, runs and events. A straggling attempt writes nothing back.
+
+        Args:
+            config: ``thread_id``, and ``user_id`` of its owner.
+            force: Cancel what runs, waits or is queued on it first.
+
+        Raises:
+            ThreadBusyError: A run is active, waits or is queued, and ``force`` is not set.
+            InvalidInputError: There is no such thread.
+            ThreadOwnerError: The thread is another user's.
+        """
+        self._executor.delete_thread(config, force=force)
+
+    async def adelete_thread(self, config: Config, *, force: bool = False) -> None:
+        """Like :meth:`delete_thread`."""
+        await self._executor.adelete_thread(config, force=force)
 
     def stop(self, config: Config) -> RunStatus | None:
         """Ask the thread's active run to end after the step in flight; None when there is none.

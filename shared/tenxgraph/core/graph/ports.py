@@ -103,18 +103,6 @@ class Executor(Protocol[StateT]):
         """Like :meth:`snapshot`."""
         ...
 
-    def history(
-        self, config: Mapping[str, Any], limit: int | None, before: int | None
-    ) -> Iterator[StateSnapshot[StateT]]:
-        """Yield a thread's snapshots, newest first."""
-        ...
-
-    def ahistory(
-        self, config: Mapping[str, Any], limit: int | None, before: int | None
-    ) -> AsyncIterator[StateSnapshot[StateT]]:
-        """Like :meth:`history`."""
-        ...
-
     def messages(self, config: Mapping[str, Any], offset: int, limit: int) -> list[Message]:
         """Return messages of the thread's log, oldest first."""
         ...
@@ -129,6 +117,39 @@ class Executor(Protocol[StateT]):
 
     async def amedia(self, config: Mapping[str, Any], file_id: str) -> bytes:
         """Like :meth:`media`."""
+
+    def history(self, config: Mapping[str, Any], limit: int | None, before: Any) -> Iterator[StateSnapshot[StateT]]:
+        """Yield a thread's snapshots, newest first."""
+        ...
+
+    def ahistory(
+        self, config: Mapping[str, Any], limit: int | None, before: Any
+    ) -> AsyncIterator[StateSnapshot[StateT]]:
+        """Like :meth:`history`."""
+        ...
+
+    def fork(self, config: Mapping[str, Any], checkpoint: int | None, thread_id: str | None) -> dict[str, Any]:
+        """Begin a thread at a checkpoint of another."""
+        ...
+
+    async def afork(self, config: Mapping[str, Any], checkpoint: int | None, thread_id: str | None) -> dict[str, Any]:
+        """Like :meth:`fork`."""
+        ...
+
+    def update_state(self, config: Mapping[str, Any], values: Any, as_node: str | None) -> dict[str, Any]:
+        """Change a thread's state beside its runs."""
+        ...
+
+    async def aupdate_state(self, config: Mapping[str, Any], values: Any, as_node: str | None) -> dict[str, Any]:
+        """Like :meth:`update_state`."""
+        ...
+
+    def delete_thread(self, config: Mapping[str, Any], *, force: bool) -> None:
+        """Remove a thread."""
+        ...
+
+    async def adelete_thread(self, config: Mapping[str, Any], *, force: bool) -> None:
+        """Like :meth:`delete_thread`."""
         ...
 
     def stop(self, config: Mapping[str, Any]) -> RunStatus | None:

@@ -21,7 +21,11 @@ class StateSnapshot(Generic[StateT]):
         status: Of the run that wrote it: now for the newest checkpoint, then for an older one.
         interrupts: Questions that wait for an answer, each ``{id, node, value, reason, response_schema}``.
         created_at: Unix time in seconds, of the store's clock.
-        run_id: The run that wrote it; "" before the first one has.
+        run_id: The run that wrote it; "" for none.
+        source: What wrote it: ``run``, ``update`` (by ``update_state``), ``fork``, or ``checkpoint`` (a run that went
+            back to an older one).
+        config: Names this checkpoint, for ``invoke(None, config)`` and the calls that look: thread_id, checkpoint, and
+            user_id where it is not the default.
     """
 
     state: StateT
@@ -32,3 +36,5 @@ class StateSnapshot(Generic[StateT]):
     interrupts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     created_at: float = 0.0
     run_id: str = ""
+    source: str = "run"
+    config: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -5,7 +5,7 @@
 local function occupancy()
   local id = thread.active
   if id == '' then
-    return thread.continuable == '' and 'free' or 'continuable'
+    return thread.continuable == '' and thread.ready == '' and 'free' or 'continuable'
   end
   local run = run_of(id)
   if run.status == 'waiting' then

@@ -3,6 +3,22 @@
 
 local BATCH = 100
 
+-- What checkpoints changed that were dropped just before this one, as far as it is wanted; see retain.lua.
+local function read_base(number, wanted, found)
+  if open(key('bases'))[number] == '' then
+    return 0
+  end
+  local flat, count = redis.call('HGETALL', key('base', number)), 0
+  for i = 1, #flat, 2 do
+    local kind, name = flat[i]:match('^([vx]):(.*)$')
+    if wanted[name] then
+      wanted[name], count = nil, count + 1
+      found[name] = kind == 'v' and flat[i + 1] or nil
+    end
+  end
+  return count
+end
+
 -- Values at a version of the fields that are asked for; those that were not there are missing.
 local function values_at(number, names)
   local found, wanted, left, last = {}, {}, #names, text(num(number)) .. '-0'
@@ -19,6 +35,7 @@ local function values_at(number, names)
           found[name] = kind == 'v' and entry[2][i + 1] or nil
         end
       end
+      left = left - read_base(entry[1]:match('^%d+'), wanted, found)
     end
     if #entries < BATCH then
       break
@@ -100,13 +117,14 @@ end
 
 -- Writes the next version of the thread with all that it held at an older one. Once in a script, and no advance beside
 -- it. Whoever has an image from before reads the state anew (returned).
-local function return_to(number, nonce, id, step, status, meta)
+local function return_to(number, nonce, id, step, status, meta, comes_next)
   local version, held = text(num(thread.version) + 1), {}
   return_values(number, version, held)
   return_lists(number, version, held)
   thread.version, thread.nonce, thread.changed_ms, thread.returned = version, nonce, now, version
   write(
     'stream', 'XADD', key('checkpoints'), version .. '-0', 'nonce', nonce, 'run', id, 'step', step,
-    'status', status, 'meta', meta, 'at', text(now), unpack(held)
+    'status', status, 'meta', meta, 'at', text(now), 'wait', comes_next and comes_next.wait or '',
+    'plan', comes_next and comes_next.plan or '', 'tasks', comes_next and comes_next.tasks or '', unpack(held)
   )
 end

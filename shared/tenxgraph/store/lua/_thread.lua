@@ -247,6 +247,44 @@ local function take_over(id, old_id)
   end
 end
 
+-- The next tasks of a version, as its checkpoint keeps them: name, node, queue, priority, body, one task after the other.
+local function unpacked(raw)
+  local parts, at = {}, 1
+  while at <= #raw do
+    local first, last, size = raw:find('^(%d+):', at)
+    parts[#parts + 1] = raw:sub(last + 1, last + num(size))
+    at = last + num(size) + 1
+  end
+  return parts
+end
+
+-- The fields of a checkpoint, or nil when it is not there.
+local function checkpoint_at(number)
+  local entry_id, fields = text(num(number)) .. '-0', {}
+  local entry = num(number) > 0 and redis.call('XRANGE', key('checkpoints'), entry_id, entry_id)[1]
+  for i = 1, entry and #entry[2] or 0, 2 do
+    fields[entry[2][i]] = entry[2][i + 1]
+  end
+  return entry and fields or nil
+end
+
+-- A run begins where a checkpoint stands, with an attempt of its own at each of the next tasks.
+local function take_checkpoint(id, number)
+  local was = checkpoint_at(number)
+  local run, parts, names = run_of(id), unpacked(was.tasks), {}
+  run.step, run.first_step, run.plan, run.wait = was.step, was.step, was.plan, was.wait
+  for i = 1, #parts, 5 do
+    local task = task_of(id, parts[i])
+    task.node, task.queue, task.priority, task.body = unpack(parts, i + 1, i + 4)
+    names[#names + 1] = task.name
+    queue(task, 1)
+  end
+  tasks_of(id).order = table.concat(names, '\n')
+  if #names == 0 then
+    queue(new_plan(id, 'resume'))
+  end
+end
+
 local function drop_step(id)
   for _, noun in ipairs({ 'tasks', 'updates', 'interrupts' }) do
     clear(open(key(noun, id)))
@@ -283,7 +321,7 @@ end
 -- Ends the active run, fences its step and starts the next one.
 local function finish(id, status, err)
   local by = run_of(id).superseded
-  thread.active, thread.last, queued = '', id, {}
+  thread.active, thread.last, thread.idle_ms, queued = '', id, now, {}
   if status == 'stopped' and by ~= '' then
     run_of(id).reason = 'superseded by ' .. by
   end
@@ -315,24 +353,32 @@ local function finish_waiting(id, status, err)
 end
 
 function start(id)
-  local run, parked = run_of(id), thread.continuable
-  if run.kind == 'continue' and parked == '' then
+  local run, parked, ready = run_of(id), thread.continuable, thread.ready
+  if run.kind == 'continue' and parked == '' and ready == '' then
     run.reason = 'nothing to continue'
     close_run(id, 'failed', '')
     return start_next()
   end
-  thread.active, thread.graph_version, thread.continuable, queued = id, run.graph_version, '', {}
-  run.version, run.base = thread.version, thread.version
+  thread.active, thread.graph_version, thread.continuable, thread.ready, queued = id, run.graph_version, '', '', {}
+  run.version, run.journal = thread.version, thread.journal
+  run.base = run.base ~= '' and run.base or thread.version -- one that goes back began before it did
   run.deadline_ms = num(run.timeout_ms) > 0 and now + run.timeout_ms or ''
   add_events(id, run.events)
   run.events = ''
-  if run.kind == 'continue' then
+  if run.kind == 'continue' and parked == '' then
+    return take_checkpoint(id, ready)
+  elseif run.kind == 'continue' then
     return take_over(id, parked)
   end
   if parked ~= '' then
     drop_step(parked)
   end
   queue(new_plan(id, 'start'))
+end
+
+-- Since when nothing happened on the thread.
+local function rested_since()
+  return math.max(num(thread.idle_ms), num(thread.changed_ms))
 end
 
 -- Ends or pauses the run when its step has nothing left to run and cannot advance.

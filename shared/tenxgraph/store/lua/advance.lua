@@ -14,68 +14,7 @@ local id, step, name, token, base_number, base_nonce, nonce, next_step, status =
 local plan, reason, wait_kind, err, meta, events, value_count, list_count, task_count = unpack(ARGV, 10, 18)
 local taker, worker, lease_ms, started = unpack(ARGV, 19, 22)
 local number = text(num(base_number) + 1)
-local run, lists, lengths = run_of(id), open(key('lists')), {}
-local cursor, posts = 22, status == 'running' and can_post()
-
-local function read()
-  cursor = cursor + 1
-  return ARGV[cursor]
-end
-
-local function write_values(checkpoint)
-  local state, changed = open(key('state'), true), open(key('changed'))
-  for _ = 1, num(value_count) do
-    local field, value = read(), read()
-    state[field], changed[field] = value, number
-    checkpoint[#checkpoint + 1], checkpoint[#checkpoint + 2] = 'v:' .. field, value
-  end
-end
-
-local function push(path, count)
-  for first = 1, count, CHUNK do
-    local last = math.min(first + CHUNK - 1, count)
-    write('list', 'RPUSH', path, unpack(ARGV, cursor + first, cursor + last))
-  end
-  cursor = cursor + count
-end
-
-local function write_list()
-  local field, mode, count = read(), read(), num(read())
-  if mode == 'rewrite' or lists[field] == '' then
-    lists[field] = number
-    write('set', 'SADD', key('generations'), field .. ':' .. lists[field])
-  end
-  if mode == 'cut' then
-    lists[field] = number .. ':' .. read()
-  end
-  local gen = generation_of(field)
-  lengths[field] = mode == 'cut' and gen.kept or length_of(gen) + count
-  push(gen.path, count)
-end
-
-local function write_lists(checkpoint)
-  for _ = 1, num(list_count) do
-    write_list()
-  end
-  for field in pairs(all_of(lists)) do
-    local gen = generation_of(field)
-    checkpoint[#checkpoint + 1] = 'l:' .. field
-    checkpoint[#checkpoint + 1] = place_of(gen, lengths[field] or length_of(gen))
-  end
-end
-
-local function write_tasks()
-  local tasks, names = tasks_of(id), {}
-  drop_step(id)
-  for i = 1, num(task_count) do
-    names[i] = read()
-    local task = task_of(id, names[i])
-    task.node, task.queue, task.priority, task.body = read(), read(), read(), read()
-    task.status, task.attempt = 'parked', 1
-  end
-  tasks.order = table.concat(names, '\n')
-  return names
-end
+local run, posts = run_of(id), status == 'running' and can_post()
 
 local function go_on(names)
   if status == 'failed' then
@@ -128,16 +67,16 @@ if not may_advance() then
   return { 0 }
 end
 
-local changes = {}
-write_values(changes)
-write_lists(changes)
+local held = {}
+read_from(23)
+write_values(value_count, number, held)
+write_lists(list_count, number, held)
+drop_step(id)
+local tasks, names = write_tasks(task_count, id)
 thread.version, thread.nonce, thread.changed_ms = number, nonce, now
 add_events(id, events)
 run.version, run.step, run.plan, run.reason, run.wait, run.input = number, next_step, plan, reason, '', ''
-go_on(write_tasks())
-write(
-  'stream', 'XADD', key('checkpoints'), number .. '-0', 'nonce', nonce, 'run', id, 'step', next_step,
-  'status', run.status, 'meta', meta, 'at', text(now), unpack(changes)
-)
+go_on(names)
+write_checkpoint(id, number, nonce, next_step, run.status, wait_kind, plan, tasks, meta, held)
 save()
 return answer()

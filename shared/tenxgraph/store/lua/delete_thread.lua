@@ -1,14 +1,18 @@
 -- Removes all that belongs to a thread, but the list of its runs: it stays until they are forgotten outside.
 -- KEYS[1]  base key of the thread
--- Returns  the ids of its runs (none when nothing is there), or nothing while a run is active or queued
+-- ARGV     idle_ms: only if the thread was at rest for that long; 0 for any
+-- Returns  {1 if there was a thread, ids of its runs}, or nothing while a run is active or queued, or the rest was shorter
 -- Keeps    12 (nothing is left), 6 (a repeat finds the list).
 
-local ids = redis.call('LRANGE', key('runs'), 0, -1)
+local ids, existed = redis.call('LRANGE', key('runs'), 0, -1), thread.created_ms ~= ''
 
-if thread.active ~= '' or #inbox() > 0 or redis.call('ZCARD', key('delayed')) > 0 then
+if thread.active ~= '' or #inbox() > 0 or redis.call('ZCARD', key('delayed')) > 0 or rested_since() > now - num(ARGV[1]) then
   return false
 end
-for _, noun in ipairs({ 'thread', 'state', 'changed', 'lists', 'checkpoints', 'resumes', 'effects', 'media' }) do
+for _, number in ipairs(redis.call('HKEYS', key('bases'))) do
+  redis.call('UNLINK', key('base', number))
+end
+for _, noun in ipairs({ 'thread', 'state', 'changed', 'lists', 'checkpoints', 'bases', 'resumes', 'effects', 'media' }) do
   redis.call('UNLINK', key(noun))
 end
 for _, name in ipairs(redis.call('SMEMBERS', key('generations'))) do
@@ -20,4 +24,4 @@ for _, id in ipairs(ids) do
     redis.call('UNLINK', key(noun, id))
   end
 end
-return ids
+return { existed and 1 or 0, ids }
