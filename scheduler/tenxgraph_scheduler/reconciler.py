@@ -87,7 +87,10 @@ class Reconciler:
             return self._settings.scan_s
 
     def _rules(self) -> RecoveryRules:
-        return RecoveryRules(self._grace_ms, self._settings.max_deliveries, self._outage.is_recent)
+        limits = self._settings
+        return RecoveryRules(
+            self._grace_ms, limits.max_deliveries, self._outage.is_recent, max_lost_leases=limits.max_lost_leases
+        )
 
     def _pause_s(self) -> float:
         next_due_ms = self._store.next_due_ms()

@@ -60,6 +60,7 @@ class Settings(BaseSettings):
         heartbeat_s: Time between two renewals of a lease; shorter than ``lease_s``.
         scan_s: Time between two looks of the scheduler for what is due; at most ``lease_s``.
         max_deliveries: Attempts at a task that keeps killing its worker, before the run is dead.
+        max_lost_leases: Leases of a task that may run out while its worker lives, before the run is dead.
         node_timeout_s: Time limit of an attempt at a node that sets none of its own.
         shutdown_grace_s: How long a worker that is told to end lets its attempts finish.
         sticky_budget_s: How long a worker goes on with the steps of one run where they are sticky, before others of its
@@ -87,6 +88,7 @@ class Settings(BaseSettings):
     heartbeat_s: Seconds = 5.0
     scan_s: Seconds = 1.0
     max_deliveries: int = Field(default=3, ge=1)
+    max_lost_leases: int = Field(default=10, ge=1)
     node_timeout_s: Seconds = 600.0
     shutdown_grace_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
     sticky_budget_s: Seconds = 10.0

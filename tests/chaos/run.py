@@ -33,6 +33,7 @@ SETTINGS: Final = {
     "HEARTBEAT_S": "1",
     "SCAN_S": str(SCAN_S),
     "MAX_DELIVERIES": "50",
+    "MAX_LOST_LEASES": "50",
     "KEY_PREFIX": "chaos",
     "DEFAULT_QUEUE": "chaos-queue",
 }

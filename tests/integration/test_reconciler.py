@@ -110,6 +110,17 @@ class TestReconciler(StoreMoves):
         self.scan_after(LEASE_MS + 200)
         assert (self.status(), len(self.sent)) == (RunStatus.DEAD, 2)
 
+    def test_a_task_whose_workers_live_and_are_not_heard_is_dead_after_ten_leases(self) -> None:
+        self.claimed_in_quiet_times()
+        for _ in range(SETTINGS.max_lost_leases - 1):
+            self.scan_after(LEASE_MS + 200)
+            assert self.status() is RunStatus.RUNNING
+            held = self.claim(self.sent[-1], lease_ms=LEASE_MS)
+            self.harness.sleep_ms(LEASE_MS + 1)
+            self.reconciler.scan()
+            assert not self.store.renew(held.ref, held.token, lease_ms=LEASE_MS).alive
+        assert (self.status(), self.view().reason) == (RunStatus.DEAD, "a lost its lease 10 times")
+
     def test_no_lease_is_fenced_in_the_first_lease_of_a_scheduler(self) -> None:
         self.claimed_in_quiet_times()
         self.harness.sleep_ms(LEASE_MS + 1)
@@ -224,7 +235,7 @@ class TestReconciler(StoreMoves):
         with pytest.raises(SystemExit):
             mortal.scan()
         self.queues.is_empty = True
-        self.scan_after(2 * LEASE_MS)
+        self.scan_after(LEASE_MS + 500)
         assert [item.ref.attempt for item in self.sent] == [2]
 
     def test_what_needs_nothing_is_no_longer_due(self) -> None:

@@ -1,7 +1,8 @@
 """The scripts under the contract have teeth, too: each, broken on purpose, fails the test that names its rule.
 
 The mutants are those that a store of this kind gets wrong first: no fence, no dedupe, no mark of a dispatch, the order
-of arrival, a worker's clock, a counter for a set, a settlement that sees no touch, a script that knows no repeat.
+of arrival, a worker's clock, a counter for a set, a settlement that sees no touch, a script that knows no repeat, an
+answer that is taken twice, a rollback that undoes nothing.
 """
 
 from collections.abc import Iterator
@@ -138,6 +139,30 @@ MUTANTS = {
         "if not turn then",
         "if true then",
         "test_a_turn_is_given_once",
+    ),
+    "an answer not consumed once": Mutant(
+        "resume",
+        "return asked[question .. ':task'] == '' or asked[question .. ':answer'] ~= ''",
+        "return asked[question .. ':task'] == ''",
+        "test_of_twenty_concurrent_answers_one_wins",
+    ),
+    "a pause not ended once": Mutant(
+        "resume",
+        "return run.status == 'waiting' and run.wait ~= 'question'",
+        "return true",
+        "test_of_twenty_concurrent_resumes_one_wins",
+    ),
+    "a rollback that undoes nothing": Mutant(
+        "admit",
+        "if num(run.base) ~= num(thread.version) then",
+        "if false then",
+        "test_a_rollback_is_a_new_version_with_the_old_contents",
+    ),
+    "leases lost for ever": Mutant(
+        "recover",
+        "num(task.lost) >= max_lost_leases",
+        "false",
+        "test_a_task_that_loses_lease_after_lease_ends_the_run_though_its_workers_live",
     ),
     "resume not idempotent": Mutant(
         "resume",

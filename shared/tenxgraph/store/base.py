@@ -533,14 +533,17 @@ class RecoveryRules:
     """Numbers that the reconciler judges by.
 
     Attributes:
-        grace_ms: How long a dispatched task may stay unclaimed before it is suspected lost; doubles per resend.
+        grace_ms: How long a dispatched task may stay unclaimed before it is suspected lost; doubles with each resend
+            after the first.
         max_deliveries: Attempts that may die with their process before the run is dead.
         forgive_leases: True right after an outage: leases that ran out are left alone.
+        max_lost_leases: Leases of a task that may run out, also with a process that lived, before the run is dead.
     """
 
     grace_ms: int
     max_deliveries: int
     forgive_leases: bool = False
+    max_lost_leases: int = 10
 
 
 @dataclass(frozen=True, slots=True)

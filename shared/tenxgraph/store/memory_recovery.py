@@ -2,11 +2,15 @@
 
 import json
 from dataclasses import dataclass, field
+from typing import Final
 
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.store.base import Overdue, Recovery, RecoveryRules, TaskRef, TaskStatus
 from tenxgraph.store.memory_multitask import take_in, verdict_on
 from tenxgraph.store.memory_thread import Run, Task, Thread
+
+_DIED: Final = "mend it, then replay the run"
+_LOST: Final = "its worker lived and was not heard; see that the node lets heartbeats through, then replay the run"
 
 
 @dataclass(slots=True)
@@ -90,22 +94,24 @@ def _fence(thread: Thread, run: Run, task: Task, rules: RecoveryRules, now_ms: i
     is_death = not task.leaving
     if is_death:
         run.died.add((name, task.token))
-        task.deaths += 1
+        task.deaths, task.lost = task.deaths + 1, task.lost + 1
     thread.discard(run, task, now_ms)
     if is_death and task.deaths >= rules.max_deliveries:
-        _end_as_dead(thread, run, task, now_ms)
+        _end_as_dead(thread, run, task, ("NODE_DIED", f"died with its worker {task.deaths} times", _DIED), now_ms)
+        return
+    if is_death and task.lost >= rules.max_lost_leases:  # whoever lives, and was not heard, would do so for ever
+        _end_as_dead(thread, run, task, ("LEASE_LOST", f"lost its lease {task.lost} times", _LOST), now_ms)
         return
     thread.try_again(run, task, now_ms)
     if task.status is TaskStatus.QUEUED:
         found.again.append(name)
 
 
-def _end_as_dead(thread: Thread, run: Run, task: Task, now_ms: int) -> None:
-    node, attempt = task.spec.node, task.attempt
-    died = f"died with its worker {task.deaths} times"
-    message = f"node '{node}' {died}, last on {task.worker}: mend it, then replay the run"
-    run.reason = f"{node} {died}"
-    failure = {"error": "NodeError", "code": "NODE_DIED", "message": message, "node": node, "attempt": attempt}
+def _end_as_dead(thread: Thread, run: Run, task: Task, why: tuple[str, str, str], now_ms: int) -> None:
+    node, attempt, (code, what, advice) = task.spec.node, task.attempt, why
+    message = f"node '{node}' {what}, last on {task.worker}: {advice}"
+    run.reason = f"{node} {what}"
+    failure = {"error": "NodeError", "code": code, "message": message, "node": node, "attempt": attempt}
     event = {"event": "error", "step": run.step, "node": node, "attempt": attempt, "data": failure}
     thread.add_events(run, now_ms, json.dumps(event).encode())
     task.park()
@@ -113,7 +119,7 @@ def _end_as_dead(thread: Thread, run: Run, task: Task, now_ms: int) -> None:
 
 
 def _suspect(thread: Thread, run: Run, task: Task, rules: RecoveryRules, now_ms: int, found: _Findings) -> None:
-    suspect_at_ms = task.dispatched_ms + (rules.grace_ms << min(task.resends, 10))
+    suspect_at_ms = task.dispatched_ms + (rules.grace_ms << max(0, min(task.resends - 1, 10)))
     if suspect_at_ms <= now_ms:
         found.overdue.append(Overdue(thread.dispatch_of(run, task.spec.task), task.dispatched_ms))
         found.moments_ms.append(now_ms + rules.grace_ms)

@@ -44,6 +44,7 @@ class Task:
     dispatched_ms: int = 0
     resends: int = 0
     deaths: int = 0
+    lost: int = 0
     given_back: int = 0
     first_started_ms: int = 0
     error: bytes = b""
@@ -307,7 +308,7 @@ class Thread:
         again = [run.tasks[PLAN]] if PLAN in run.tasks else list(run.tasks.values())
         for task in again:
             if task.status in _TO_QUEUE_AGAIN:
-                task.deaths = task.given_back = task.first_started_ms = 0
+                task.deaths = task.lost = task.given_back = task.first_started_ms = 0
                 task.queue(now_ms, attempt=1)
         if not any(task.status is TaskStatus.QUEUED for task in run.tasks.values()):
             self._take_up(run, now_ms)

@@ -384,7 +384,7 @@ class RedisStore:
 
     def recover(self, thread_id: str, rules: RecoveryRules) -> Recovery:
         """See :meth:`Store.recover`."""
-        args = (rules.grace_ms, rules.max_deliveries, int(rules.forgive_leases))
+        args = (rules.grace_ms, rules.max_deliveries, int(rules.forgive_leases), rules.max_lost_leases)
         return replies.recovery(thread_id, self._run(self._on(thread_id, "recover", *args)))
 
     def retain(self, thread_id: str, rules: RetentionRules) -> Retention:

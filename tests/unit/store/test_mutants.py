@@ -158,6 +158,20 @@ class ForgetsResumes(MemoryStore):
         return super().resume(resume)
 
 
+class AnswersCountAgain(MemoryStore):
+    def resume(self, resume: Resume) -> Resumed:
+        asked = self._threads[resume.thread_id].runs[resume.run_id].interrupts
+        for question in asked.keys() & resume.answers.keys():
+            asked[question] = replace(asked[question], answer=None)
+        return super().resume(resume)
+
+
+class PausesEndAgain(MemoryStore):
+    @staticmethod
+    def _may_resume(run: Run, resume: Resume) -> bool:
+        return True
+
+
 class CancelFencesNothing(MemoryStore):
     def cancel(self, thread_id: str, run_id: str, *, reason: str, error: bytes, events: bytes) -> StopAnswer:
         thread, run = self._find(thread_id, run_id)
@@ -185,6 +199,11 @@ class StartsTheNewestFirst(MemoryStore):
 class DeathsAreNotCounted(MemoryStore):
     def recover(self, thread_id: str, rules: RecoveryRules) -> Recovery:
         return super().recover(thread_id, replace(rules, max_deliveries=1_000))
+
+
+class LeasesAreLostForEver(MemoryStore):
+    def recover(self, thread_id: str, rules: RecoveryRules) -> Recovery:
+        return super().recover(thread_id, replace(rules, max_lost_leases=1_000))
 
 
 class TheFencedStayDead(MemoryStore):
@@ -312,10 +331,13 @@ MUTANTS = (
         ForgetsResumes,
         ("test_a_repeated_resume_is_answered_the_same", "test_a_repeated_answer_is_answered_the_same"),
     ),
+    Mutant(AnswersCountAgain, ("test_of_twenty_concurrent_answers_one_wins", "test_an_answered_id_no_longer_waits")),
+    Mutant(PausesEndAgain, ("test_a_resume_is_accepted_once", "test_of_twenty_concurrent_resumes_one_wins")),
     Mutant(CancelFencesNothing, ("test_nothing_of_a_cancelled_run_is_written",)),
     Mutant(PlansAfterAStop, ("test_a_stop_in_flight_lets_the_step_commit_and_parks_what_comes_next",)),
     Mutant(StartsTheNewestFirst, ("test_queued_runs_start_in_the_order_of_their_admission",)),
     Mutant(DeathsAreNotCounted, ("test_a_task_that_keeps_killing_its_worker_ends_the_run_as_dead",)),
+    Mutant(LeasesAreLostForEver, ("test_a_task_that_loses_lease_after_lease_ends_the_run_though_its_workers_live",)),
     Mutant(TheFencedStayDead, ("test_a_worker_that_renews_after_it_was_fenced_did_not_die",)),
     Mutant(
         EveryDeathIsTakenBack,
@@ -378,7 +400,7 @@ def test_a_broken_store_fails_the_test_that_names_the_rule(mutant: Callable[...,
 
 
 @pytest.mark.parametrize(
-    "mutant", [CounterInsteadOfSet, NoTokenCheck, EveryClaimWins, ForgetsAdvances, ForgetsAdmissions]
+    "mutant", [CounterInsteadOfSet, NoTokenCheck, EveryClaimWins, ForgetsAdvances, ForgetsAdmissions, AnswersCountAgain]
 )
 def test_the_random_machine_finds_a_broken_store(mutant: Callable[..., Store]) -> None:
     class OnAMutant(StoreMachine):

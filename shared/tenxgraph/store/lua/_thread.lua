@@ -206,7 +206,7 @@ local function new_plan(id, move_name)
   for _, attribute in ipairs({ 'node', 'queue', 'priority', 'body' }) do
     task[attribute] = run[move_name .. ':' .. attribute]
   end
-  for _, attribute in ipairs({ 'token', 'worker', 'until', 'deaths', 'given_back', 'first', 'error', 'leaving', 'emitted' }) do
+  for _, attribute in ipairs({ 'token', 'worker', 'until', 'deaths', 'lost', 'given_back', 'first', 'error', 'leaving', 'emitted' }) do
     task[attribute] = ''
   end
   task.attempt = 1
@@ -238,7 +238,7 @@ local function take_over(id, old_id)
   local has_plan = names[#names] == PLAN -- beside it all tasks are committed, or parked until it has planned them anew
   for _, task in ipairs(list_of(has_plan and { PLAN } or names, id)) do
     if task.status == 'failed' or task.status == 'parked' then
-      task.deaths, task.given_back, task.first = '', '', ''
+      task.deaths, task.lost, task.given_back, task.first = '', '', '', ''
       queue(task, 1)
     end
   end

@@ -1,11 +1,13 @@
 -- Does for one thread what depends on time: delayed runs, timeouts, retries, leases that ended, messages that seem lost.
 -- KEYS[1]  base key of the thread
--- ARGV     grace_ms, max_deliveries, forgive_leases (1 or 0)
+-- ARGV     grace_ms, max_deliveries, forgive_leases (1 or 0), max_lost_leases
 -- Returns  {dispatch, overdue (as dispatch), {dispatched_ms of each}, next_due_ms or '', {run, step, then task, attempt of
 --          each that was fenced}}
 -- Keeps    4, 9 (whatever is not at rest has a next moment), 10, 13.
 
-local grace_ms, max_deliveries, forgive_leases = num(ARGV[1]), num(ARGV[2]), ARGV[3] == '1'
+local grace_ms, max_deliveries, forgive_leases, max_lost_leases = num(ARGV[1]), num(ARGV[2]), ARGV[3] == '1', num(ARGV[4])
+local DIED = 'mend it, then replay the run'
+local LOST = 'its worker lived and was not heard; see that the node lets heartbeats through, then replay the run'
 local next_due
 local overdue, dispatched, expired = {}, {}, {}
 
@@ -36,13 +38,12 @@ local function is_timed_out(id)
   return false
 end
 
-local function end_as_dead(id, task)
+local function end_as_dead(id, task, code, what, advice)
   local run, node = run_of(id), cjson.encode(task.node)
-  local died = ' died with its worker ' .. text(num(task.deaths)) .. ' times'
-  local message = "node '" .. task.node .. "'" .. died .. ', last on ' .. task.worker .. ': mend it, then replay the run'
-  local failure = '{"error":"NodeError","code":"NODE_DIED","message":%s,"node":%s,"attempt":%s}'
-  failure = failure:format(cjson.encode(message), node, task.attempt)
-  run.reason = task.node .. died
+  local message = "node '" .. task.node .. "' " .. what .. ', last on ' .. task.worker .. ': ' .. advice
+  local failure = '{"error":"NodeError","code":"%s","message":%s,"node":%s,"attempt":%s}'
+  failure = failure:format(code, cjson.encode(message), node, task.attempt)
+  run.reason = task.node .. ' ' .. what
   local event = '{"event":"error","step":%.0f,"node":%s,"attempt":%s,"data":%s}'
   add_events(id, event:format(num(run.step), node, task.attempt, failure))
   park(task)
@@ -54,18 +55,20 @@ local function fence(id, task)
   local is_death = task.leaving == '' -- a worker that was told to end and is killed before it has was not killed by this
   if is_death then
     outcomes_of(id)[task.name .. ':' .. task.token] = 'died'
-    task.deaths = num(task.deaths) + 1
+    task.deaths, task.lost = num(task.deaths) + 1, num(task.lost) + 1
   end
   discard(id, task)
   if is_death and num(task.deaths) >= max_deliveries then
-    end_as_dead(id, task)
+    end_as_dead(id, task, 'NODE_DIED', 'died with its worker ' .. text(num(task.deaths)) .. ' times', DIED)
+  elseif is_death and num(task.lost) >= max_lost_leases then -- whoever lives, and was not heard, would do so for ever
+    end_as_dead(id, task, 'LEASE_LOST', 'lost its lease ' .. text(num(task.lost)) .. ' times', LOST)
   else
     try_again(id, task)
   end
 end
 
 local function suspect(task)
-  local at = num(task.dispatched) + grace_ms * 2 ^ math.min(num(task.resends), 10)
+  local at = num(task.dispatched) + grace_ms * 2 ^ math.max(0, math.min(num(task.resends) - 1, 10))
   if at <= now then
     overdue[#overdue + 1], dispatched[#dispatched + 1] = task.name, task.dispatched
     at = now + grace_ms

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 
 from tenxgraph.core.graph.run_status import RunStatus
-from tenxgraph.store.base import Claim, Dispatch, Refusal, TaskRef, TaskStatus
+from tenxgraph.store.base import Claim, Dispatch, InputKind, Refusal, TaskRef, TaskStatus
 from tenxgraph.testing.contract.harness import LONG_MS, RULES, SHORT_MS, StoreMoves, at_once
 
 
@@ -105,6 +105,42 @@ class DeathContract(StoreMoves):
         assert "w7" in error["message"]
         (told,) = [event for event in map(json.loads, self.bodies()) if event["event"] == "error"]
         assert (told["node"], told["step"], told["data"]) == ('say "ä"', 1, error)
+
+    def lose_lease_after_lease(self, of: TaskRef, times: int) -> None:
+        """Let attempts run out of which each is heard again: twice is once too often."""
+        for attempt in range(of.attempt, of.attempt + times):
+            late = self.claim(replace(of, attempt=attempt), lease_ms=SHORT_MS, worker="w7")
+            self.recover_after(SHORT_MS * 2, rules=replace(RULES, max_lost_leases=2))
+            assert not self.store.renew(late.ref, late.token, lease_ms=LONG_MS).alive
+
+    def test_a_task_that_loses_lease_after_lease_ends_the_run_though_its_workers_live(self) -> None:
+        (message,) = self.begin("a")
+        self.lose_lease_after_lease(message.ref, 1)
+        assert (self.deaths(), self.status()) == (0, RunStatus.RUNNING)
+        self.lose_lease_after_lease(replace(message.ref, attempt=2), 1)
+        assert (self.status(), self.view().reason) == (RunStatus.DEAD, "a lost its lease 2 times")
+        error = json.loads(self.view().error)
+        assert (error["error"], error["code"], error["node"], error["attempt"]) == ("NodeError", "LEASE_LOST", "a", 2)
+        assert "last on w7: its worker lived and was not heard" in error["message"]
+
+    def test_lost_leases_are_counted_anew_in_the_next_step_and_in_a_replay(self) -> None:
+        (message,) = self.begin("a")
+        self.lose_lease_after_lease(message.ref, 1)
+        (then,) = self.advance(self.claim(replace(message.ref, attempt=2)), "b").dispatch
+        self.lose_lease_after_lease(then.ref, 1)
+        assert self.status() is RunStatus.RUNNING
+        self.lose_lease_after_lease(replace(then.ref, attempt=2), 1)
+        assert self.status() is RunStatus.DEAD
+        (again,) = self.admit("r2", kind=InputKind.CONTINUE).dispatch
+        self.lose_lease_after_lease(again.ref, 1)
+        assert self.status("r2") is RunStatus.RUNNING
+
+    def test_a_lease_that_ends_while_its_worker_leaves_is_none_that_was_lost(self) -> None:
+        (message,) = self.begin("a")
+        claim = self.claim(message)
+        assert self.store.renew(claim.ref, claim.token, lease_ms=SHORT_MS, leaving=True).alive
+        self.recover_after(SHORT_MS * 2, rules=replace(RULES, max_lost_leases=1))
+        assert self.status() is RunStatus.RUNNING
 
 
 class SuspectContract(StoreMoves):

@@ -220,10 +220,21 @@ class ResendContract(StoreMoves):
         (late,) = self.overdue()
         assert sum(at_once([lambda: self.store.mark_resent(late)] * 4)) == 1
 
-    def test_the_grace_doubles_with_each_resend(self) -> None:
+    def test_a_second_loss_is_suspected_as_soon_as_the_first(self) -> None:
         self.begin("a")
         (late,) = self.overdue()
         self.store.mark_resent(late)
+        sent_ms = self.store.now_ms()
+        next_due_ms = self.recover(rules=_IMPATIENT).next_due_ms
+        assert next_due_ms is not None
+        assert next_due_ms <= sent_ms + 1 + SHORT_MS
+        assert len(self.overdue()) == 1
+
+    def test_the_grace_doubles_with_each_further_resend(self) -> None:
+        self.begin("a")
+        for _ in range(2):
+            (late,) = self.overdue()
+            self.store.mark_resent(late)
         now_ms = self.store.now_ms()
         next_due_ms = self.recover(rules=_IMPATIENT).next_due_ms
         assert next_due_ms is not None
