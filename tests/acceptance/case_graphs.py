@@ -125,3 +125,22 @@ def _telling(name: str, node: Any) -> StateGraph[AgentState]:
 
 telling = _telling("telling", _tells)
 atelling = _telling("atelling", _atells)
+
+
+async def _block(state: AgentState) -> Message:
+    note("start", "block")
+    time.sleep(4 * float(os.environ["TENXGRAPH_LEASE_S"]))  # noqa: ASYNC251  # that is the fault
+    note("end", "block")
+    return Message.text_message("blocked", "assistant")
+
+
+async def _beside(state: AgentState) -> Message:
+    note("start", "beside")
+    await asyncio.sleep(0.3)  # not over before the loop is blocked
+    note("end", "beside")
+    return Message.text_message("waited", "assistant")
+
+
+blocking = StateGraph(name="blocking").add_node("block", _block).add_edge(START, "block")
+beside = StateGraph(name="beside").add_node("wait", _beside).add_edge(START, "wait")
+many_parts = many()

@@ -1,6 +1,7 @@
 """The cases of the fault catalogue that the workers must pass, under their letters."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -11,7 +12,7 @@ import pytest
 import redis
 
 from tenxgraph.core.exceptions import NodeError
-from tenxgraph.core.graph import CompiledGraph, StateGraph
+from tenxgraph.core.graph import CompiledGraph, RunStatus, StateGraph
 from tenxgraph.core.state import Message
 from tenxgraph.settings import Settings
 from tenxgraph.store.memory import MemoryStore
@@ -165,6 +166,26 @@ def test_case_v_one_async_client_serves_the_nodes_of_many_tasks(deployment: Depl
     handles = [app.submit(HELLO) for _ in range(30)]
     states = [handle.result(timeout_s=60, response_granularity="full")["state"] for handle in handles]
     assert [state.notes for state in states] == [["pong"] * 4] * 30
+
+
+# -- m
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_case_m_a_node_that_blocks_the_loop_for_four_leases_runs_once_and_so_does_its_neighbour(
+    deployment: Deployment, pool: str
+) -> None:
+    deployment.start_scheduler()
+    start_worker(deployment, "blocking", "beside", pool=pool, concurrency=2)
+    beside = case_graphs.beside.compile().submit(HELLO, {"thread_id": "beside"})
+    wait_until(lambda: ["start", "beside"] in deployment.ledger, "a node waits on the loop")
+    block = case_graphs.blocking.compile().submit(HELLO, {"thread_id": "block"})
+    start_worker(deployment, "blocking", "beside", pool=pool, concurrency=2)  # it would take the second copies
+    assert block.result(timeout_s=60)["status"] is RunStatus.COMPLETED
+    assert beside.result(timeout_s=60)["status"] is RunStatus.COMPLETED
+    assert Counter(map(tuple, deployment.ledger)) == {
+        (word, name): 1 for word in ("start", "end") for name in ("block", "beside")
+    }
 
 
 # -- h
