@@ -105,3 +105,43 @@ def test_who_joins_after_the_events_are_gone_is_told_the_end(deployment: Deploym
     (end,) = follow()
     assert (end.event, end.data) == ("run_end", {"status": "completed"})
     assert end.id not in _ids(chunks)
+
+
+def _place(chunk: StreamChunk) -> str:
+    return chunk.id.rpartition(".")[0]
+
+
+def test_who_follows_too_slowly_is_told_what_is_gone_and_gets_the_rest(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment.settings["STREAM_MAX_LEN"] = "100"
+    for name, value in deployment.environment.items():
+        monkeypatch.setenv(name, value)
+    run = case_graphs.many_parts.compile().submit(HELLO, {"quick": True})
+    slow = run.stream()
+    first = next(slow)
+
+    async def follow() -> list[StreamChunk]:
+        seen: list[StreamChunk] = []
+        async for chunk in run.astream():
+            seen.append(chunk)
+            if len(seen) == 1:
+                await asyncio.to_thread(deployment.start_worker, "tests.acceptance.case_graphs:many_parts")
+                await run.aresult(60)
+        return seen
+
+    afirst, *aslow = asyncio.run(follow())
+    assert afirst == first
+    late = _ids(list(run.stream()))
+    assert 100 <= len(late) < case_graphs.BRANCHES * 2
+    for place, (gone, *rest) in (
+        (_place(first), list(slow)),
+        (_place(first), aslow),
+        (first.id, list(run.stream(after=first.id))),
+    ):
+        assert (gone.event, gone.data["code"], gone.data["after"]) == ("error", "EVENTS_GONE", place)
+        assert place in gone.data["message"]
+        assert _ids(rest) == late
+        assert (rest[-1].event, rest[-1].data) == ("run_end", {"status": "completed"})
+        assert _ids(list(run.stream(after=gone.id))) == late
+    assert _ids(list(run.stream(after=late[3]))) == late[4:]

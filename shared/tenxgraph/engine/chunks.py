@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from tenxgraph.core.graph.ports import SubmittedRun
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
 from tenxgraph.store.base import RunView, StoredEvents
@@ -46,6 +47,28 @@ def run_end(run: RunView) -> StreamChunk:
         step=run.step,
         data={"status": str(run.status)},
         timestamp=run.ended_ms / 1000,
+    )
+
+
+def events_gone(run: SubmittedRun, after: str, before: str) -> StreamChunk:
+    """The error that tells a follower what it cannot get; its id is just before that of the next event.
+
+    Args:
+        run: The run that is followed.
+        after: Id of the last event that the follower has.
+        before: Id of the next append that is kept.
+    """
+    message = (
+        f"Events of run {run.run_id!r} on thread {run.thread_id!r} between {after} and {before} are kept no more: "
+        "what became of them is in the thread's state and messages. Follow closer, or raise "
+        "TENXGRAPH_STREAM_MAX_LEN or TENXGRAPH_STREAM_KEEP_S."
+    )
+    return StreamChunk(
+        id=f"{before}.-1",
+        event=StreamEvent.ERROR,
+        run_id=run.run_id,
+        thread_id=run.thread_id,
+        data={"error": "StaleStateError", "code": "EVENTS_GONE", "message": message, "after": after, "before": before},
     )
 
 

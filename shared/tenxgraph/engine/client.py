@@ -410,8 +410,9 @@ class EngineClient(Generic[StateT]):
         while not follower.is_over:
             read = partial(self.store.events, run.thread_id, run.run_id, follower.position)
             batch = insist(partial(read, timeout_s=patience.wait_s(follower)), pause)
+            is_kept = not follower.may_miss(batch) or insist(partial(self._keeps_place, follower), pause)
             patience.renew()
-            for chunk in follower.feed(batch):
+            for chunk in follower.feed(batch, is_kept=is_kept):
                 yield insist(partial(self._with_state, chunk), pause)
 
     async def afollow(
@@ -423,10 +424,15 @@ class EngineClient(Generic[StateT]):
         while not follower.is_over:
             read = partial(self.store.aevents, run.thread_id, run.run_id, follower.position)
             batch = await ainsist(partial(read, timeout_s=patience.wait_s(follower)), partial(_apause, patience))
+            may_miss, keeps = follower.may_miss(batch), partial(self._keeps_place, follower)
+            is_kept = not may_miss or await self._call(insist, keeps, pause)
             patience.renew()
-            for chunk in await self._call(list, follower.feed(batch)):
+            for chunk in await self._call(list, follower.feed(batch, is_kept=is_kept)):
                 is_state = chunk.event is StreamEvent.STATE
                 yield await self._call(insist, partial(self._with_state, chunk), pause) if is_state else chunk
+
+    def _keeps_place(self, follower: Follower) -> bool:
+        return self.store.keeps_event(follower.run.thread_id, follower.run.run_id, follower.position)
 
     def _with_state(self, chunk: StreamChunk) -> StreamChunk:
         if chunk.event is StreamEvent.STATE:

@@ -7,7 +7,7 @@ from tenxgraph.core.graph.ports import SubmittedRun
 from tenxgraph.core.graph.run_status import RunStatus
 from tenxgraph.core.state.agent_state import AgentState
 from tenxgraph.core.state.stream_chunk import StreamChunk, StreamEvent
-from tenxgraph.engine.chunks import just_before, order, read_chunks, run_end
+from tenxgraph.engine.chunks import events_gone, just_before, order, read_chunks, run_end
 from tenxgraph.store.base import RunView, StoredEvents
 from tenxgraph.utils.constants import ResponseGranularity
 
@@ -39,18 +39,32 @@ class Follower:
     position: str = ""
     is_over: bool = False
     may_wait: bool = False
+    _resumed: bool = False
     _seen: tuple[int, int, int] = (-1, 0, 0)
     _has_read_end: bool = False
     _settled: RunView | None = None
 
     def __post_init__(self) -> None:
         self._seen = order(self.run.after)
+        self._resumed = bool(self.run.after)
         self.position = just_before(self.run.after)
 
-    def feed(self, batch: Sequence[StoredEvents]) -> Iterator[StreamChunk]:
-        """Yield what is new and of the granularity."""
+    def may_miss(self, batch: Sequence[StoredEvents]) -> bool:
+        """Tell whether it is to be looked up that ``position`` is kept: only of many events behind it are any gone."""
+        return bool(self.position) and not self._resumed and len(batch) > 1
+
+    def feed(self, batch: Sequence[StoredEvents], *, is_kept: bool = True) -> Iterator[StreamChunk]:
+        """Yield what is new and of the granularity.
+
+        Args:
+            batch: What the store has behind ``position``.
+            is_kept: Whether it still has what stands there.
+        """
         if batch:
-            self._settled = None
+            # The append of the last chunk that was seen is read again: it may have more.
+            if not is_kept or (self._resumed and batch[0].id != self.run.after.rpartition(".")[0]):
+                yield self._gone(batch[0].id)
+            self._settled, self._resumed = None, False
         for stored in batch:
             chunks = read_chunks(
                 stored, thread_id=self.run.thread_id, run_id=self.run.run_id, state_type=self.state_type
@@ -89,5 +103,10 @@ class Follower:
         self.is_over = True
         end = run_end(self._settled)
         if not self._has_read_end and order(end.id) > self._seen:
+            if self._resumed and self._seen[0] < self._settled.ended_ms:
+                yield self._gone(end.id.rpartition(".")[0])
             self._seen = order(end.id)
             yield end
+
+    def _gone(self, before: str) -> StreamChunk:
+        return events_gone(self.run, self.run.after if self._resumed else self.position, before)

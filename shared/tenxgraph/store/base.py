@@ -951,6 +951,10 @@ class Store(Protocol):
         """The same without holding a thread."""
         ...
 
+    def keeps_event(self, thread_id: str, run_id: str, event_id: str) -> bool:
+        """Whether an append to a run's stream is still there: of many, and with time, the oldest go."""
+        ...
+
     def delete_thread(self, thread_id: str, *, rested_ms: int = 0) -> bool:
         """Remove all that belongs to a thread; False while a run is active or waits, or nothing is there.
 

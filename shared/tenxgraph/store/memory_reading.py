@@ -120,6 +120,13 @@ class MemoryReading(MemoryBase):
         with self._changed:
             return self._after(thread_id, run_id, after)
 
+    def keeps_event(self, thread_id: str, run_id: str, event_id: str) -> bool:
+        """See :meth:`Store.keeps_event`."""
+        with self._changed:
+            thread = self._threads.get(thread_id)
+            run = thread.runs.get(run_id) if thread else None
+            return run is not None and any(stored.id == event_id for stored in run.events)
+
     def delete_thread(self, thread_id: str, *, rested_ms: int = 0) -> bool:
         """See :meth:`Store.delete_thread`."""
         with self._changed:

@@ -499,6 +499,11 @@ class RedisStore:
         key = key_of(self._keys.base(thread_id), "events", run_id)
         return await self._follower.follow(key, after, timeout_s)
 
+    def keeps_event(self, thread_id: str, run_id: str, event_id: str) -> bool:
+        """See :meth:`Store.keeps_event`."""
+        key = key_of(self._keys.base(thread_id), "events", run_id)
+        return bool(self._scripts.run(("XRANGE", key, event_id, event_id))[0])
+
     def delete_thread(self, thread_id: str, *, rested_ms: int = 0) -> bool:
         """See :meth:`Store.delete_thread`."""
         deleted = self._on(thread_id, "delete_thread", rested_ms)

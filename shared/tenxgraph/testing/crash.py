@@ -36,6 +36,7 @@ READS: Final = frozenset(
         "close",
         "due",
         "events",
+        "keeps_event",
         "image",
         "log",
         "media",

@@ -62,7 +62,10 @@ def test_the_end_is_told_when_the_events_are_kept_no_more() -> None:
 
     (late,) = run.stream()
     assert (late.event, late.data) == ("run_end", {"status": "completed"})
-    assert brief(list(run.stream(after=last_seen))) == [(late.id, "run_end")]
+    gone, end = run.stream(after=last_seen)
+    assert (gone.event, gone.data["code"], gone.data["after"]) == ("error", "EVENTS_GONE", last_seen)
+    assert brief([end]) == [(late.id, "run_end")]
+    assert list(run.stream(after=gone.id)) == [late]
     assert list(run.stream(after=late.id)) == []
 
     async def follow() -> list[StreamChunk]:

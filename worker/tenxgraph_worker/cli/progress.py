@@ -62,7 +62,8 @@ class RunProgress:
             self._say(f"task {chunk.task}: attempt {chunk.attempt} was lost", "yellow")
 
     def _error(self, chunk: StreamChunk) -> None:
-        self._say(f"step {chunk.step}  {chunk.node}: {chunk.data['message']}", "red")
+        place = "" if chunk.step is None else f"step {chunk.step}  {chunk.node}: "
+        self._say(f"{place}{chunk.data['message']}", "red")
 
     def _custom(self, chunk: StreamChunk) -> None:
         self._say(f"step {chunk.step}  {chunk.node}: {_short(chunk.data)}", "dim")

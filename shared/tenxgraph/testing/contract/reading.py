@@ -309,6 +309,14 @@ class EventContract(StoreMoves):
         assert asyncio.run(follow("", 10)) == [b"1", b"2"]
         assert asyncio.run(follow(last_id, 0.05)) == []
 
+    def test_an_event_is_kept_under_its_own_id_alone(self) -> None:
+        self.emit(b"1", b"2")
+        first, second = self.store.events("t1", "r1", "", timeout_s=0)
+        assert self.store.keeps_event("t1", "r1", first.id)
+        assert self.store.keeps_event("t1", "r1", second.id)
+        for thread_id, run_id, event_id in (("t1", "r1", "1-1"), ("t1", "r2", first.id), ("t2", "r1", first.id)):
+            assert not self.store.keeps_event(thread_id, run_id, event_id)
+
     def test_events_outlive_the_end_of_their_run(self) -> None:
         self.finish(self.start(), events=b"last")
         assert self.bodies()[0] == b"last"
