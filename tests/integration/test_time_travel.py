@@ -25,6 +25,7 @@ from tenxgraph.executor import InProcessExecutor
 from tenxgraph.settings import Settings
 from tenxgraph.store.base import Edit, Edited, EditOutcome, Store
 from tenxgraph.store.memory import MemoryStore
+from tenxgraph.store.redis import RedisStore
 from tenxgraph.utils import END, START, effect, interrupt
 from tests.graphs.tools import Log, chain, graph
 from tests.servers import RedisHarness
@@ -533,3 +534,30 @@ def test_deletion_by_force_cancels_what_runs_and_what_waits_behind_it(compiled: 
     go.set()
     assert ended.wait(10)
     assert (store.thread("T"), store.run(handle.run_id), list(store.threads(limit=9))) == (None, None, [])
+
+
+def test_of_two_deletions_by_force_at_once_the_late_one_finds_its_work_done(
+    compiled: Compile, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = compiled(counting(), interrupt_before=["b"])
+    app.invoke(said(), T)
+    stale = store.thread("T")
+    app.delete_thread(T, force=True)
+    seen = iter([stale, stale])
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "thread", lambda _: next(seen, None))
+        app.delete_thread(T, force=True)
+    assert next(seen, None) is None, "it saw the run that was gone by then"
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_from_deleting(compiled: Compile, store: Store) -> None:
+    app = compiled(counting())
+    app.invoke(said(), T)
+    later_ms = store.now_ms() + 3_600_000
+    if isinstance(store, MemoryStore):
+        store._threads["T"].idle_ms = later_ms
+    else:
+        assert isinstance(store, RedisStore)
+        store._scripts.client.hset(store._keys.base("T") + "thread", "idle_ms", later_ms)
+    app.delete_thread(T)
+    assert store.thread("T") is None

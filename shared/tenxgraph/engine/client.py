@@ -388,7 +388,12 @@ class EngineClient(Generic[StateT]):
     def delete_thread(self, config: Mapping[str, Any], *, force: bool) -> None:
         """See :meth:`Executor.delete_thread`."""
         thread = self._thread(config)
-        cancel = partial(self.cancel_run, reason="its thread was deleted", user_id=thread.user_id)
+
+        def cancel(run_id: str) -> None:
+            if run := self.store.run(run_id):  # else whoever deletes beside us was faster
+                answer = cancel_run(self.store, run, by=thread.user_id, reason="its thread was deleted")
+                self._dispatch(answer.dispatch)
+
         threads.delete(self.store, thread, cancel, force=force)
 
     async def adelete_thread(self, config: Mapping[str, Any], *, force: bool) -> None:

@@ -131,7 +131,9 @@ class MemoryReading(MemoryBase):
         """See :meth:`Store.delete_thread`."""
         with self._changed:
             thread = self._threads.get(thread_id)
-            if thread is None or not thread.is_at_rest or thread.rested_since_ms > self._clock() - rested_ms:
+            if thread is None or not thread.is_at_rest:
+                return False
+            if rested_ms and thread.rested_since_ms > self._clock() - rested_ms:
                 return False
             for run_id in thread.runs:
                 self._thread_of_run.pop(run_id, None)

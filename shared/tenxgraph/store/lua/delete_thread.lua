@@ -4,9 +4,11 @@
 -- Returns  {1 if there was a thread, ids of its runs}, or nothing while a run is active or queued, or the rest was shorter
 -- Keeps    12 (nothing is left), 6 (a repeat finds the list).
 
+local idle_ms = num(ARGV[1])
 local ids, existed = redis.call('LRANGE', key('runs'), 0, -1), thread.created_ms ~= ''
+local is_too_fresh = idle_ms > 0 and rested_since() > now - idle_ms -- a clock set back makes a thread no younger for a person
 
-if thread.active ~= '' or #inbox() > 0 or redis.call('ZCARD', key('delayed')) > 0 or rested_since() > now - num(ARGV[1]) then
+if thread.active ~= '' or #inbox() > 0 or redis.call('ZCARD', key('delayed')) > 0 or is_too_fresh then
   return false
 end
 for _, number in ipairs(redis.call('HKEYS', key('bases'))) do
