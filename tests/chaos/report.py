@@ -54,11 +54,21 @@ class Report:
             f"ended by themselves: {_counted(self.own_deaths) or 'none'}",
             "from the kill of a worker, or from the store's return after it, until another had what it held:",
             f"  {told([found.took_s for found in self.recoveries])} by {self._kills()} kills",
-            *(f"  {found.took_s:.2f} s {found.what} ({found.kill.whom})" for found in self._slowest()),
+            *(
+                f"  {found.took_s:.2f} s {found.what} ({found.kill.whom}){self._after(found)}"
+                for found in self._slowest()
+            ),
             f"violations {len(self.violations)}",
             *(f"  {violation}" for violation in self.violations[:50]),
         ]
         return "\n".join(lines)
+
+    def _after(self, found: Recovery) -> str:
+        """What else broke until then: it may explain what took long; it excuses nothing."""
+        since_s = found.kill.until_s
+        others = [fault for fault in self.faults if since_s < fault.until_s and fault.at_s < since_s + found.took_s]
+        told = [f"{fault.kind} {fault.whom} {fault.at_s - since_s:+.1f} s" for fault in others if fault != found.kill]
+        return f"; {', '.join(told)}" if told else ""
 
     def _kills(self) -> int:
         return len({found.kill for found in self.recoveries})
