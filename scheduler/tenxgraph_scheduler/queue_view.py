@@ -37,6 +37,10 @@ class Queues(Protocol):
         """Tell whether an overdue task's message is gone."""
         ...
 
+    def lag_ms(self, overdue: Overdue) -> int | None:
+        """Return by how much the queue's head is older than a task that is not lost; None if that is unknown."""
+        ...
+
 
 class UnseenQueues:
     """Takes every overdue task's message for gone."""
@@ -48,6 +52,11 @@ class UnseenQueues:
         """Yes."""
         del overdue
         return True
+
+    def lag_ms(self, overdue: Overdue) -> int | None:
+        """Unknown."""
+        del overdue
+        return None
 
 
 class QueueView:
@@ -83,13 +92,23 @@ class QueueView:
         self._resends += 1
         return True
 
+    def lag_ms(self, overdue: Overdue) -> int | None:
+        """Return by how much the queue's head must move on before the task counts as lost; None if no head is seen."""
+        oldest_ms = self._oldest_ms_of(overdue)
+        if oldest_ms is None or oldest_ms == _NOT_READ:
+            return None
+        return max(0, overdue.dispatched_ms + _SLACK_MS - oldest_ms)
+
     def _looks_lost(self, overdue: Overdue) -> bool:
+        oldest_ms = self._oldest_ms_of(overdue)
+        return oldest_ms is None or oldest_ms > overdue.dispatched_ms + _SLACK_MS
+
+    def _oldest_ms_of(self, overdue: Overdue) -> int | None:
         dispatch = overdue.dispatch
         key = (dispatch.queue or self._default_queue, redis_queue_priority(dispatch.priority))
         if key not in self._oldest_ms:
             self._oldest_ms[key] = self._read(*key)
-        oldest_ms = self._oldest_ms[key]
-        return oldest_ms is None or oldest_ms > overdue.dispatched_ms + _SLACK_MS
+        return self._oldest_ms[key]
 
     def _read(self, queue: str, priority: int) -> int | None:
         """When the oldest message was dispatched; None when there is none."""

@@ -79,7 +79,13 @@ class Reconciler:
             self._outage.look(self._server_id(), self._store.now_ms())
             self._queues.begin_scan()
             due = reconcile(
-                self._store, self._rules(), self._dispatch, self._queues.is_lost, self._back_off, self._retention
+                self._store,
+                self._rules(),
+                self._dispatch,
+                self._queues.is_lost,
+                self._back_off,
+                self._retention,
+                self._queues.lag_ms,
             )
             return _LEAST_PAUSE_S if due >= BATCH else self._pause_s()
         except StorageError as error:

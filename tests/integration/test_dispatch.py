@@ -222,6 +222,11 @@ def test_a_task_that_is_the_oldest_itself_is_not_lost(broker: Broker) -> None:
     broker.now_ms = NOW_MS + 20
     broker.dispatch([broker.item()])
     assert not view(broker).is_lost(overdue(broker))
+    assert view(broker).lag_ms(overdue(broker)) == 980
+
+
+def test_an_empty_queue_has_no_lag(broker: Broker) -> None:
+    assert view(broker).lag_ms(overdue(broker)) is None
 
 
 def test_a_task_is_lost_when_its_queue_serves_younger_ones(broker: Broker) -> None:
@@ -282,7 +287,9 @@ def test_a_broker_that_cannot_be_read_loses_nothing() -> None:
     settings = Settings(redis_url=f"redis://127.0.0.1:{free_port()}/0")
     queues = QueueView(make_celery(settings, broker_url(settings)), settings)
     ref = TaskRef("t", "r", 1, "0", 1)
-    assert not queues.is_lost(Overdue(Dispatch(ref, "n", "", 0, "g", "v", VERSION), NOW_MS))
+    late = Overdue(Dispatch(ref, "n", "", 0, "g", "v", VERSION), NOW_MS)
+    assert not queues.is_lost(late)
+    assert queues.lag_ms(late) is None
 
 
 # -- URLs

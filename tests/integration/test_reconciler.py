@@ -49,12 +49,18 @@ class SeenQueues:
 
     def __init__(self) -> None:
         self.is_empty = False
+        self.lag: int | None = None
+        self.looks = 0
 
     def begin_scan(self) -> None:
         pass
 
     def is_lost(self, overdue: Overdue) -> bool:
+        self.looks += 1
         return self.is_empty
+
+    def lag_ms(self, overdue: Overdue) -> int | None:
+        return self.lag
 
 
 class TestReconciler(StoreMoves):
@@ -179,6 +185,26 @@ class TestReconciler(StoreMoves):
         self.begin("a")
         self.sent.clear()
         self.scan_after(20 * LEASE_MS)
+        assert self.sent == []
+
+    def test_a_lost_task_behind_a_short_backlog_is_sent_again_when_the_backlog_has_passed(self) -> None:
+        self.begin("a")
+        self.sent.clear()
+        self.queues.lag = 700
+        self.scan_after(LEASE_MS + 100)
+        assert (self.queues.looks, self.sent) == (1, [])
+        self.queues.is_empty = True
+        self.scan_after(500)
+        assert self.sent == []
+        self.scan_after(300)
+        assert len(self.sent) == 1
+
+    def test_a_task_in_a_long_backlog_is_looked_at_once_a_lease(self) -> None:
+        self.begin("a")
+        self.queues.lag = 1
+        self.scan_after(20 * LEASE_MS)
+        soon = LEASE_MS // 500  # in its second lease a backlog may turn out to be short
+        assert 18 <= self.queues.looks <= 19 + soon
         assert self.sent == []
 
     def test_a_lost_task_is_sent_again_with_growing_pauses(self) -> None:

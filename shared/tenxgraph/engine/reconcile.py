@@ -5,17 +5,23 @@ from collections.abc import Callable, Sequence
 
 from tenxgraph.engine.log import log_fields
 from tenxgraph.settings import Settings
-from tenxgraph.store.base import Dispatch, DueThread, Overdue, RecoveryRules, RetentionRules, Store
+from tenxgraph.store.base import Dispatch, DueThread, Overdue, Recovery, RecoveryRules, RetentionRules, Store
 
 _logger = logging.getLogger(__name__)
 
 BATCH = 200
 _FOR_EVER = RetentionRules()
+_LEAST_LOOK_MS = 500
 
 
 def _let_through(thread: DueThread, error: Exception) -> None:
     del thread
     raise error
+
+
+def _unknown(overdue: Overdue) -> int | None:
+    del overdue
+    return None
 
 
 def retention_rules(settings: Settings) -> RetentionRules:
@@ -35,6 +41,7 @@ def reconcile(
     is_lost: Callable[[Overdue], bool],
     on_error: Callable[[DueThread, Exception], None] = _let_through,
     retention: RetentionRules = _FOR_EVER,
+    lag_ms: Callable[[Overdue], int | None] = _unknown,
 ) -> int:
     """Look once at every due thread, at most :data:`BATCH` of them.
 
@@ -45,6 +52,7 @@ def reconcile(
         is_lost: Whether the queue shows that an overdue task's message is gone.
         on_error: Told of what went wrong with one thread, so that the others get their turn; raises to end the look.
         retention: How long what is past is kept; without rules for ever.
+        lag_ms: By how much a queue's head is older than a task that may stand in its backlog; None if that is unknown.
 
     Returns:
         How many threads were due.
@@ -52,34 +60,54 @@ def reconcile(
     due = store.due(BATCH)
     for thread in due:
         try:
-            _reconcile_thread(store, thread, rules, dispatch, is_lost, retention)
+            recovery = _recover(store, thread, rules, dispatch)
+            now_ms = store.now_ms() if recovery.overdue else 0
+            lost, looks_ms = _judge(recovery.overdue, now_ms - 2 * rules.grace_ms, is_lost, lag_ms)
+            dispatch([late.dispatch for late in lost if store.mark_resent(late)])
+            _settle(store, thread, [recovery.next_due_ms, *(now_ms + look_ms for look_ms in looks_ms)], retention)
         except Exception as error:  # noqa: BLE001 - one bad thread starves none
             on_error(thread, error)
     return len(due)
 
 
-def _reconcile_thread(
-    store: Store,
-    due: DueThread,
-    rules: RecoveryRules,
-    dispatch: Callable[[Sequence[Dispatch]], None],
-    is_lost: Callable[[Overdue], bool],
-    retention: RetentionRules,
-) -> None:
+def _recover(
+    store: Store, due: DueThread, rules: RecoveryRules, dispatch: Callable[[Sequence[Dispatch]], None]
+) -> Recovery:
     # Score first, work after: whoever dies in between leaves a thread that is due again.
     store.settle_due(due, store.now_ms() + rules.grace_ms)
     recovery = store.recover(due.thread_id, rules)
     for ref in recovery.expired:
         _logger.warning("lease ran out: fenced", extra=log_fields(ref))
     dispatch(recovery.dispatch)
-    resent = [overdue.dispatch for overdue in recovery.overdue if is_lost(overdue) and store.mark_resent(overdue)]
-    dispatch(resent)
-    if retention.is_for_ever:
-        store.settle_due(due, recovery.next_due_ms)
-        return
-    retained = store.retain(due.thread_id, retention)
-    if retained.is_over and store.delete_thread(due.thread_id, rested_ms=retention.thread_keep_ms):
-        _logger.info("at rest for so long that it was deleted", extra={"thread_id": due.thread_id})
-        return
-    moments_ms = (recovery.next_due_ms, retained.next_due_ms)
+    return recovery
+
+
+def _judge(
+    overdue: Sequence[Overdue],
+    long_ago_ms: int,
+    is_lost: Callable[[Overdue], bool],
+    lag_ms: Callable[[Overdue], int | None],
+) -> tuple[list[Overdue], list[int]]:
+    """Return what is lost, and in how many ms the rest is worth another look.
+
+    A queue's head, as it moves on, passes a lost task: behind a short backlog, as a worker's death leaves it, that
+    shows within moments. What was dispatched long ago waits in a long one, and is looked at once a grace.
+    """
+    lost: list[Overdue] = []
+    looks_ms: list[int] = []
+    for late in overdue:
+        if is_lost(late):
+            lost.append(late)
+        elif late.dispatched_ms > long_ago_ms and (behind_ms := lag_ms(late)) is not None:
+            looks_ms.append(max(behind_ms, _LEAST_LOOK_MS))
+    return lost, looks_ms
+
+
+def _settle(store: Store, due: DueThread, moments_ms: "list[int | None]", retention: RetentionRules) -> None:
+    if not retention.is_for_ever:
+        retained = store.retain(due.thread_id, retention)
+        if retained.is_over and store.delete_thread(due.thread_id, rested_ms=retention.thread_keep_ms):
+            _logger.info("at rest for so long that it was deleted", extra={"thread_id": due.thread_id})
+            return
+        moments_ms = [*moments_ms, retained.next_due_ms]
     store.settle_due(due, min((at_ms for at_ms in moments_ms if at_ms is not None), default=None))
