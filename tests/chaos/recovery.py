@@ -20,6 +20,7 @@ from tests.chaos.graphs import AGAIN
 
 NEVER: Final = float("inf")
 _KILLS: Final = ("worker killed", "worker killed (2)", "pool process killed")
+_STRIKES: Final = (*_KILLS, "scheduler killed", "worker paused", "messages dropped")
 _ENDS: Final = ("task_end", "task_retry", "interrupt", "attempt_discarded")
 _BEGINS: Final = ("run_start", "step_start")
 
@@ -185,6 +186,16 @@ class Recovery:
     kill: Fault
     what: str
     took_s: float
+
+    def others(self, faults: Iterable[Fault]) -> list[Fault]:
+        """Return what else broke until then."""
+        since_s = self.kill.until_s
+        until_s = since_s + self.took_s
+        return [fault for fault in faults if fault != self.kill and since_s < fault.until_s and fault.at_s < until_s]
+
+    def is_struck_again(self, faults: Iterable[Fault]) -> bool:
+        """Tell whether what else broke may have hit the very message, claim or scheduler that was to recover it."""
+        return any(fault.kind in _STRIKES for fault in self.others(faults))
 
 
 def recoveries(

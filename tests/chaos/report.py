@@ -54,6 +54,7 @@ class Report:
             f"ended by themselves: {_counted(self.own_deaths) or 'none'}",
             "from the kill of a worker, or from the store's return after it, until another had what it held:",
             f"  {told([found.took_s for found in self.recoveries])} by {self._kills()} kills",
+            f"  {told(self.recovery_s(struck_again=False))} of them where nothing else broke that could hold it up",
             *(
                 f"  {found.took_s:.2f} s {found.what} ({found.kill.whom}){self._after(found)}"
                 for found in self._slowest()
@@ -65,10 +66,13 @@ class Report:
 
     def _after(self, found: Recovery) -> str:
         """What else broke until then: it may explain what took long; it excuses nothing."""
-        since_s = found.kill.until_s
-        others = [fault for fault in self.faults if since_s < fault.until_s and fault.at_s < since_s + found.took_s]
-        told = [f"{fault.kind} {fault.whom} {fault.at_s - since_s:+.1f} s" for fault in others if fault != found.kill]
+        since_s, others = found.kill.until_s, found.others(self.faults)
+        told = [f"{fault.kind} {fault.whom} {fault.at_s - since_s:+.1f} s" for fault in others]
         return f"; {', '.join(told)}" if told else ""
+
+    def recovery_s(self, *, struck_again: bool) -> list[float]:
+        """Return how long it took where the same work may have been struck again, or where it was not."""
+        return [found.took_s for found in self.recoveries if found.is_struck_again(self.faults) is struck_again]
 
     def _kills(self) -> int:
         return len({found.kill for found in self.recoveries})

@@ -7,7 +7,7 @@ import pytest
 from tests.chaos.faults import Fault
 from tests.chaos.recovery import NEVER, Start, history_of, recoveries, starts_of
 from tests.chaos.report import Report, share
-from tests.chaos.run import LEASE_S, RECOVERY_S, too_late
+from tests.chaos.run import LEASE_S, RECOVERY_S, SCAN_S, too_late
 
 _Event = tuple[float, dict[str, Any]]
 
@@ -145,6 +145,20 @@ def test_the_bound_is_held_against_all() -> None:
         history = history_of("r", [_claim(9.0), _claim(end_s, 2)])
         report.recoveries = recoveries([_start("w0#1", 9.0)], [history], [_kill("w0#1", 10.0)], LEASE_S)
         assert bool(too_late(report)) is is_late
+
+
+def test_who_is_struck_again_may_take_a_lease_and_a_scan_more() -> None:
+    took_s = RECOVERY_S + LEASE_S + SCAN_S
+    for kind, end_s, is_late in (
+        ("scheduler killed", 10.0 + took_s, False),
+        ("worker paused", 10.0 + took_s, False),
+        ("worker paused", 10.01 + took_s, True),
+        ("connections cut", 10.01 + RECOVERY_S, True),
+        ("messages doubled", 10.01 + RECOVERY_S, True),
+    ):
+        faults = [_kill("w0#1", 10.0), Fault(kind, 12.0, 12.1, "")]
+        found = recoveries([_start("w0#1", 9.0)], [history_of("r", [_claim(9.0), _claim(end_s, 2)])], faults, LEASE_S)
+        assert bool(too_late(Report(1, faults=faults, recoveries=found))) is is_late, kind
 
 
 def test_a_share_is_the_least_value_that_covers_it() -> None:

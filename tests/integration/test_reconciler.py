@@ -264,6 +264,15 @@ class TestReconciler(StoreMoves):
         self.scan_after(LEASE_MS + 500)
         assert [item.ref.attempt for item in self.sent] == [2]
 
+    def test_what_a_scheduler_dies_with_is_another_ones_within_a_second(self) -> None:
+        first = self.claimed_in_quiet_times()
+        self.harness.sleep_ms(LEASE_MS + 100)
+        assert self.store.due(10, 1000)  # and dies
+        self.scan_after(900)
+        assert self.sent == []
+        self.scan_after(200)
+        assert [(item.ref.task, item.ref.attempt) for item in self.sent] == [(first.ref.task, 2)]
+
     def test_what_needs_nothing_is_no_longer_due(self) -> None:
         (dispatch,) = self.begin("a")
         self.finish(self.claim(dispatch))

@@ -13,6 +13,9 @@ BATCH = 200
 _FOR_EVER = RetentionRules()
 _LEAST_LOOK_MS = 500
 
+_PUT_OFF_MS = 1000
+"""How long whoever took due threads has for them; then they are due again, also where he died."""
+
 
 def _let_through(thread: DueThread, error: Exception) -> None:
     del thread
@@ -57,14 +60,17 @@ def reconcile(
     Returns:
         How many threads were due.
     """
-    due = store.due(BATCH)
+    due = store.due(BATCH, min(_PUT_OFF_MS, rules.grace_ms))
     for thread in due:
         try:
             recovery = _recover(store, thread, rules, dispatch)
             now_ms = store.now_ms() if recovery.overdue else 0
             lost, looks_ms = _judge(recovery.overdue, now_ms - 2 * rules.grace_ms, is_lost, lag_ms)
             dispatch([late.dispatch for late in lost if store.mark_resent(late)])
-            _settle(store, thread, [recovery.next_due_ms, *(now_ms + look_ms for look_ms in looks_ms)], retention)
+            moments_ms = [recovery.next_due_ms, *(now_ms + look_ms for look_ms in looks_ms)]
+            if retention.drops_checkpoints or (retention.thread_keep_ms and recovery.next_due_ms is None):
+                moments_ms.append(_retain(store, thread, retention))
+            store.settle_due(thread, min((at_ms for at_ms in moments_ms if at_ms is not None), default=None))
         except Exception as error:  # noqa: BLE001 - one bad thread starves none
             on_error(thread, error)
     return len(due)
@@ -73,8 +79,6 @@ def reconcile(
 def _recover(
     store: Store, due: DueThread, rules: RecoveryRules, dispatch: Callable[[Sequence[Dispatch]], None]
 ) -> Recovery:
-    # Score first, work after: whoever dies in between leaves a thread that is due again.
-    store.settle_due(due, store.now_ms() + rules.grace_ms)
     recovery = store.recover(due.thread_id, rules)
     for ref in recovery.expired:
         _logger.warning("lease ran out: fenced", extra=log_fields(ref))
@@ -103,11 +107,10 @@ def _judge(
     return lost, looks_ms
 
 
-def _settle(store: Store, due: DueThread, moments_ms: "list[int | None]", retention: RetentionRules) -> None:
-    if not retention.is_for_ever:
-        retained = store.retain(due.thread_id, retention)
-        if retained.is_over and store.delete_thread(due.thread_id, rested_ms=retention.thread_keep_ms):
-            _logger.info("at rest for so long that it was deleted", extra={"thread_id": due.thread_id})
-            return
-        moments_ms = [*moments_ms, retained.next_due_ms]
-    store.settle_due(due, min((at_ms for at_ms in moments_ms if at_ms is not None), default=None))
+def _retain(store: Store, due: DueThread, rules: RetentionRules) -> int | None:
+    """Let go of what is past; return when something goes next."""
+    retained = store.retain(due.thread_id, rules)
+    if retained.is_over and store.delete_thread(due.thread_id, rested_ms=rules.thread_keep_ms):
+        _logger.info("at rest for so long that it was deleted", extra={"thread_id": due.thread_id})
+        return None
+    return retained.next_due_ms

@@ -565,7 +565,12 @@ class RetentionRules:
     @property
     def is_for_ever(self) -> bool:
         """Whether nothing ever goes."""
-        return not (self.keep_last or self.keep_ms or self.thread_keep_ms)
+        return not (self.drops_checkpoints or self.thread_keep_ms)
+
+    @property
+    def drops_checkpoints(self) -> bool:
+        """Whether checkpoints go before their thread does: also while it works."""
+        return bool(self.keep_last or self.keep_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -868,8 +873,8 @@ class Store(Protocol):
         """Write a version beside the thread's runs, while none is at work: on top of ``base``, or not at all."""
         ...
 
-    def due(self, limit: int) -> Sequence[DueThread]:
-        """Threads whose moment has come, oldest first."""
+    def due(self, limit: int, put_off_ms: int = 0) -> Sequence[DueThread]:
+        """Threads whose moment has come, oldest first; put off, so that meanwhile nobody else is told of them."""
         ...
 
     def recover(self, thread_id: str, rules: RecoveryRules) -> Recovery:

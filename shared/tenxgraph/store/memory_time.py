@@ -17,12 +17,15 @@ from tenxgraph.store.memory_recovery import recover_thread
 class MemoryTime(MemoryBase):
     """Knows who is due."""
 
-    def due(self, limit: int) -> Sequence[DueThread]:
+    def due(self, limit: int, put_off_ms: int = 0) -> Sequence[DueThread]:
         """See :meth:`Store.due`."""
         with self._changed:
             now_ms = self._clock()
             ripe = sorted((at, thread_id, touch) for thread_id, (at, touch) in self._due.items() if at <= now_ms)
-            return [DueThread(thread_id, touch) for _, thread_id, touch in ripe[:limit]]
+            found = [DueThread(thread_id, touch) for _, thread_id, touch in ripe[:limit]]
+            if put_off_ms:
+                self._due.update((due.thread_id, (now_ms + put_off_ms, due.touch)) for due in found)
+            return found
 
     def next_due_ms(self) -> int | None:
         """See :meth:`Store.next_due_ms`."""

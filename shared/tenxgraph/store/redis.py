@@ -377,9 +377,9 @@ class RedisStore:
 
     # -- time
 
-    def due(self, limit: int) -> Sequence[DueThread]:
+    def due(self, limit: int, put_off_ms: int = 0) -> Sequence[DueThread]:
         """See :meth:`Store.due`."""
-        flat = self._run(self._scripts.script("due", self._keys.due, limit))
+        flat = self._run(self._scripts.script("due", self._keys.due, limit, put_off_ms))
         return [DueThread(replies.text(thread), int(touch)) for thread, touch in replies.pairs(flat)]
 
     def recover(self, thread_id: str, rules: RecoveryRules) -> Recovery:

@@ -268,6 +268,28 @@ class DueContract(StoreMoves):
         assert [due.thread_id for due in self.store.due(10)] == ["t1", "t2", "t3"]
         assert [due.thread_id for due in self.store.due(2)] == ["t1", "t2"]
 
+    def test_whoever_asks_has_the_threads_for_a_while(self) -> None:
+        self.admit(delay_ms=1)
+        self.wait_for_due()
+        put_off_ms = 300
+        before_ms = self.store.now_ms()
+        (due,) = self.store.due(10, put_off_ms)
+        next_due_ms = self.store.next_due_ms()
+        assert (list(self.store.due(10)), next_due_ms is not None) == ([], True)
+        assert next_due_ms is not None
+        assert put_off_ms <= next_due_ms - before_ms < LONG_MS
+        self.harness.sleep_ms(put_off_ms + 50)
+        assert list(self.store.due(10, put_off_ms)) == [due]
+        self.store.settle_due(due, None)
+        assert self.store.next_due_ms() is None
+
+    def test_a_thread_that_is_put_off_is_due_when_it_was_told(self) -> None:
+        self.admit("r1", delay_ms=1)
+        self.wait_for_due()
+        (due,) = self.store.due(10, LONG_MS)
+        self.admit("r2", delay_ms=1)
+        assert self.wait_for_due().thread_id == due.thread_id
+
     def test_the_next_moment_is_known(self) -> None:
         assert self.store.next_due_ms() is None
         before_ms = self.store.now_ms()
