@@ -24,7 +24,9 @@ Per thread, under ``<prefix>:{T}:``:
                                    set     older one (`Origin`); all ``<field>:<generation>`` that have a list
 ``list:<field>:<generation>``      list    encoded items, only appended to: of the generation and of those that were
                                            cut out of it. Those of ``context`` are the thread's log
-``checkpoints``                    stream  ``<version>-0``: nonce, run, step, what changed, (gen, length) of lists
+``checkpoints``                    stream  ``<version>-0``: nonce, run, step, what changed, (gen, length) of lists,
+                                           what comes next
+``bases``, ``base:<version>``      hash    versions that have one; what the checkpoints changed that were dropped before it
 =================================  ======  =============================================================================
 """
 
