@@ -26,7 +26,7 @@ Per thread, under ``<prefix>:{T}:``:
                                            cut out of it. Those of ``context`` are the thread's log
 ``checkpoints``                    stream  ``<version>-0``: nonce, run, step, what changed, (gen, length) of lists,
                                            what comes next
-``bases``, ``base:<version>``      hash    versions that have one; what the checkpoints changed that were dropped before it
+``bases``, ``base:<version>``      hash    versions that have one; what checkpoints changed that were dropped before it
 =================================  ======  =============================================================================
 """
 
