@@ -15,9 +15,11 @@ from typing import Any, Self
 
 import psutil
 
+from tests.template import run_module
 from tests.unit.cli.conftest import GRAPH
 
-COMMAND = [sys.executable, "-m", "tenxgraph_worker.cli"]
+MODULE = "tenxgraph_worker.cli"
+COMMAND = [sys.executable, "-m", MODULE]
 SOON_S = 60.0
 HOLDS = """
 
@@ -69,15 +71,7 @@ class Cli:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __call__(self, *args: str) -> Said:
-        done = subprocess.run(
-            [*COMMAND, *args],
-            cwd=self.folder,
-            env=environment(self.env),
-            capture_output=True,
-            text=True,
-            timeout=SOON_S,
-            check=False,
-        )
+        done = run_module(MODULE, args, cwd=self.folder, env=environment(self.env), timeout_s=SOON_S)
         return Said(done.returncode, done.stdout, done.stderr)
 
 

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import psutil
 import pytest
 
 from tests.servers import Server
+from tests.template import Forked, start
 
 REPOSITORY = Path(__file__).parents[2]
 GRAPHS = "tests.acceptance.graphs"
@@ -50,7 +50,7 @@ def wait_until(is_true: Callable[[], bool], what: str, timeout_s: float = 30.0) 
 class Process:
     """A started process, and its children's only way out."""
 
-    popen: subprocess.Popen[bytes]
+    popen: "Forked | subprocess.Popen[bytes]"
     log_path: Path
 
     @property
@@ -137,9 +137,7 @@ class Deployment:
         log_path = self.folder / f"{name}-{len(self.processes)}.log"
         environment = {**os.environ, **self.environment, "PYTHONUNBUFFERED": "1"}
         with log_path.open("wb") as log:
-            popen = subprocess.Popen(
-                [sys.executable, "-c", code, *args], cwd=REPOSITORY, env=environment, stdout=log, stderr=log
-            )
+            popen = start(code, args, cwd=REPOSITORY, env=environment, stdout=log.fileno(), stderr=log.fileno())
         process = Process(popen, log_path)
         self.processes.append(process)
         return process
