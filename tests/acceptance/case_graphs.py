@@ -33,7 +33,7 @@ def _takes_its_time(part: int, longest_s: float) -> None:
 
 def _work(state: Work, config: dict[str, Any]) -> dict[str, Any]:
     if "quick" not in config:
-        note("start", state.part)
+        note("start", state.part, os.getpid())
         _takes_its_time(state.part, 0.1)
     update = {"lines": [f"part {state.part}"], "context": [Message.text_message(f"did {state.part}", "assistant")]}
     return {**update, "single": f"by {state.part}"} if config.get("clash") and state.part < 2 else update

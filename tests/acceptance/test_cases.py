@@ -91,11 +91,12 @@ def test_case_f_200_sends_doubled_and_a_worker_killed_end_as_in_one_process(depl
     with ThreadPoolExecutor(1) as pool:
         running_case = pool.submit(run_case, case, case.compile())
         wait_until(lambda: len(deployment.ledger) > case_graphs.BRANCHES / 4, "a quarter of the branches began")
+        wait_until(lambda: deployment.ledger[-1][-1] == str(victim.pid), "the victim has just begun one")
         victim.kill()
         trace = running_case.result()
     assert trace.states == oracle.states, "rebuilt from the checkpoints"
     assert trace.outcomes == oracle.outcomes
-    began = [part for _, part in deployment.ledger]
+    began = [part for _, part, _ in deployment.ledger]
     assert case_graphs.BRANCHES < len(began) <= case_graphs.BRANCHES + 8, "only what was killed ran again"
     assert tally(deployment)["handed on"] >= COPIES * case_graphs.BRANCHES
 

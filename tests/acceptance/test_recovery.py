@@ -234,9 +234,10 @@ def test_a_message_that_is_lost_with_its_worker_is_sent_again(
     set_up(deployment, monkeypatch, **SHORT)
     deployment.start_scheduler()
     frozen = deployment.start_worker("chain")
-    frozen.popen.send_signal(signal.SIGSTOP)
-    handle = graphs.chain.compile().submit(HELLO)
     with client_of(int(deployment.url.rpartition(":")[2].partition("/")[0])) as client:
+        wait_until(lambda: int(client.info("clients")["blocked_clients"]) > 0, "the worker waits for a message")
+        frozen.popen.send_signal(signal.SIGSTOP)
+        handle = graphs.chain.compile().submit(HELLO)
         key = f"{deployment.queue}\x06\x169"
         # The server hands the message to a worker that waits for one, and cannot know that it is frozen.
         wait_until(lambda: client.llen(key) == 0, "the frozen worker was given the message")
