@@ -146,10 +146,17 @@ def _template() -> Template:
 
 
 def start(
-    code: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdout: int, stderr: int
+    code: str,
+    args: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdout: int,
+    stderr: int,
+    is_afresh: bool = False,
 ) -> "Forked | subprocess.Popen[bytes]":
-    """Start ``python -c CODE ARGS`` from the template, or afresh where only that can do what the environment says."""
-    if _fixed(env) != _fixed(os.environ):
+    """Start ``python -c CODE ARGS`` from the template; afresh if told to, or if only that can do what ``env`` says."""
+    if is_afresh or _fixed(env) != _fixed(os.environ):
         return subprocess.Popen([sys.executable, "-c", code, *args], cwd=cwd, env=env, stdout=stdout, stderr=stderr)
     return _template().fork(code, args, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
 
@@ -238,4 +245,5 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> CodeType:
 
 def _text(number: int, is_buffered: bool, errors: str) -> io.TextIOWrapper:
     binary = open(number, "wb", -1 if is_buffered else 0, closefd=False)  # noqa: SIM115
-    return io.TextIOWrapper(binary, errors=errors, write_through=not is_buffered, line_buffering=number == 2)
+    encoding, is_direct = sys.stdout.encoding, not is_buffered
+    return io.TextIOWrapper(binary, encoding, errors, line_buffering=number == 2, write_through=is_direct)

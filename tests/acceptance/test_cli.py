@@ -216,6 +216,8 @@ def test_a_refused_command_writes_nothing(server: EmbeddedServer, tmp_path: Path
         ["worker"],
     ):
         assert Cli(tmp_path)(*words).code == 2
+    afresh = subprocess.run([*COMMAND, "worker"], cwd=tmp_path, env=environment(), capture_output=True, check=False)
+    assert afresh.returncode == 2
 
     assert client_of(server.record.port).dbsize() == 0
 

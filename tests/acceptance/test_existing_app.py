@@ -23,7 +23,7 @@ _START = "import sys; from celery.__main__ import main; sys.argv = ['celery', *s
 def start(deployment: Deployment, *options: str) -> Process:
     """Start the app's worker as its owner would."""
     app = ("-A", "tests.acceptance.existing_app", "worker", "-l", "INFO", "-n", f"{deployment.queue}@localhost")
-    worker = deployment.start("theirs", _START, *app, "--without-gossip", "--without-mingle", *options)
+    worker = deployment.start("theirs", _START, *app, "--without-gossip", "--without-mingle", *options, is_afresh=True)
     worker.wait_for_log(" ready.")
     return worker
 

@@ -133,11 +133,13 @@ class Deployment:
         """Let slow nodes return."""
         (self.folder / "go").touch()
 
-    def start(self, name: str, code: str, *args: str) -> Process:
+    def start(self, name: str, code: str, *args: str, is_afresh: bool = False) -> Process:
+        """Start ``python -c CODE ARGS``; ``is_afresh``: with imports of its own (:mod:`tests.template`)."""
         log_path = self.folder / f"{name}-{len(self.processes)}.log"
         environment = {**os.environ, **self.environment, "PYTHONUNBUFFERED": "1"}
         with log_path.open("wb") as log:
-            popen = start(code, args, cwd=REPOSITORY, env=environment, stdout=log.fileno(), stderr=log.fileno())
+            files = {"stdout": log.fileno(), "stderr": log.fileno()}
+            popen = start(code, args, cwd=REPOSITORY, env=environment, is_afresh=is_afresh, **files)
         process = Process(popen, log_path)
         self.processes.append(process)
         return process
