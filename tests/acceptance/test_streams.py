@@ -91,7 +91,7 @@ def test_case_j_10000_tokens_ten_drops_and_a_discarded_attempt(deployment: Deplo
 
 
 def test_who_joins_after_the_events_are_gone_is_told_the_end(deployment: Deployment) -> None:
-    deployment.settings["STREAM_KEEP_S"] = "1"
+    deployment.settings["STREAM_KEEP_S"] = "4"  # longer than a loaded machine takes to read them once
     deployment.start_worker("tests.acceptance.case_graphs:telling")
     run = case_graphs.telling.compile().submit(HELLO, {"fails": False})
     chunks = list(run.stream())

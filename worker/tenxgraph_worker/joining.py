@@ -10,6 +10,7 @@ from tenxgraph.guard import refuse_beside_10xgraph
 from tenxgraph.settings import Settings
 from tenxgraph_scheduler.broker import TASK_NAME, store_url
 from tenxgraph_worker.graphs import GraphSet, GraphSource
+from tenxgraph_worker.lost_channel import outlive_lost_channels
 from tenxgraph_worker.node_process import NodeProcess, NodeProcesses
 from tenxgraph_worker.shutdown import Shutdown
 from tenxgraph_worker.step_task import register_step_task
@@ -62,9 +63,12 @@ def _refuse_without_json(app: Celery) -> None:
 
 def _connect(app: Celery, served: GraphSet, shutdown: Shutdown) -> None:
     def consume(instance: Any, **_: Any) -> None:
+        if instance.app is not app:
+            return
+        outlive_lost_channels()
         queues: Any = app.amqp.queues
         # Only where -Q chose none: whoever names queues means those.
-        if instance.app is app and queues._consume_from is None:
+        if queues._consume_from is None:
             for name in served.queues:
                 queues.select_add(name)
 

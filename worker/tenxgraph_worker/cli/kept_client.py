@@ -3,16 +3,15 @@
 from typing import Any
 
 from kombu.transport import redis
-from redis.exceptions import ConnectionError  # noqa: A004 - redis-py's own name
+
+from tenxgraph_worker.lost_channel import LostChannel
 
 
-class KeepingChannel(redis.Channel):
+class KeepingChannel(LostChannel):
     """A channel that makes one client for each connection pool.
 
     kombu's own makes one for each operation: a tenth of what a worker spends on a step that only waits. A client holds
     nothing but the pool, so that threads and pipelines can share it.
-
-    One whose connection is lost says just that.
     """
 
     _kept: Any = None
@@ -24,13 +23,6 @@ class KeepingChannel(redis.Channel):
         if self._kept is None or self._kept.connection_pool is not self.pool:
             self._kept = super()._create_client()  # type: ignore[misc]  # private: not in the stubs
         return self._kept
-
-    def _connparams(self, asynchronous: bool = False) -> Any:
-        # kombu asks this of a connection that it has given up, to put messages back or acknowledge them. It would fail
-        # with an AttributeError, for which Celery ends the worker; from a lost connection it goes on.
-        if self.connection.client is None:
-            raise ConnectionError("the connection to the broker is closed")
-        return super()._connparams(asynchronous)  # type: ignore[misc]  # private: not in the stubs
 
 
 def keep_clients() -> None:
