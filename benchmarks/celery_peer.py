@@ -84,6 +84,7 @@ def own_celery(
         from benchmarks import celery_tasks  # it reads the broker's URL when it is imported
 
         celery_tasks.app.conf.update(broker_url=url, result_backend=url)
+        celery_tasks.app.amqp._producer_pool = None  # type: ignore[attr-defined]  # an earlier peer's is of another server
         peer = CeleryPeer(url, celery_tasks)
         try:
             peer.do_all(8 * workers, celery_tasks.hop, 0, 4)
