@@ -195,6 +195,20 @@ def test_a_fork_to_a_thread_that_is_there_or_from_nothing_is_refused(compiled: C
         app.fork({"thread_id": "nowhere"})
 
 
+@pytest.mark.parametrize("call", ["fork", "update_state", "get_state"])
+@pytest.mark.parametrize(
+    ("config", "match"),
+    [("T", "config is a str"), ({**T, "checkpoint": "1"}, "whole number above 0")],
+    ids=["str", "1"],
+)
+def test_a_config_that_makes_no_sense_is_refused_by_name(compiled: Compile, call: str, config: Any, match: str) -> None:
+    app = compiled(counting())
+    app.invoke(said(), T)
+    more = ({"log": ["x"]},) if call == "update_state" else ()
+    with pytest.raises(InvalidInputError, match=match):
+        getattr(app, call)(config, *more)
+
+
 def test_a_fork_before_a_question_asks_anew(compiled: Compile) -> None:
     app = compiled(chain(graph(ask=lambda state: {"log": [interrupt("name?")]}), "ask"))
     app.invoke(said(), T)

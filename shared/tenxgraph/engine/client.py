@@ -300,7 +300,7 @@ class EngineClient(Generic[StateT]):
 
     def snapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
         """See :meth:`Executor.snapshot`."""
-        number = config.get("checkpoint") if checkpoint is None and isinstance(config, Mapping) else checkpoint
+        number = self._checkpoint_in(config) if checkpoint is None else checkpoint
         return build_snapshot(self.runtime, self.store, self._thread(config), number)
 
     async def asnapshot(self, config: Mapping[str, Any], checkpoint: int | None) -> StateSnapshot[StateT]:
@@ -341,6 +341,9 @@ class EngineClient(Generic[StateT]):
         self._check_access(thread, checked.user_id)
         return thread
 
+    def _checkpoint_in(self, config: Mapping[str, Any]) -> int | None:
+        return read_config(config, recursion_limit=self._recursion_limit).checkpoint
+
     def _check_access(self, thread: ThreadView, user_id: str) -> None:
         if thread.user_id != user_id:
             raise _other_owner(thread.thread_id, user_id)
@@ -369,7 +372,7 @@ class EngineClient(Generic[StateT]):
 
     def fork(self, config: Mapping[str, Any], checkpoint: int | None, thread_id: str | None) -> dict[str, Any]:
         """See :meth:`Executor.fork`."""
-        number = config.get("checkpoint") if checkpoint is None else checkpoint
+        number = self._checkpoint_in(config) if checkpoint is None else checkpoint
         return threads.fork(self.store, self._thread(config), number, thread_id)
 
     async def afork(self, config: Mapping[str, Any], checkpoint: int | None, thread_id: str | None) -> dict[str, Any]:
@@ -378,8 +381,8 @@ class EngineClient(Generic[StateT]):
 
     def update_state(self, config: Mapping[str, Any], values: Any, as_node: str | None) -> dict[str, Any]:
         """See :meth:`Executor.update_state`."""
-        read = partial(self._thread, config)
-        return threads.update_state(self.runtime, self.store, read, values, as_node, config.get("checkpoint"))
+        read, number = partial(self._thread, config), self._checkpoint_in(config)
+        return threads.update_state(self.runtime, self.store, read, values, as_node, number)
 
     async def aupdate_state(self, config: Mapping[str, Any], values: Any, as_node: str | None) -> dict[str, Any]:
         """See :meth:`Executor.aupdate_state`."""
