@@ -20,7 +20,7 @@ from tenxgraph.store.redis_scripts import Command, Scripts
 from tenxgraph.testing.crash import Crew, End, Faults, Strike
 from tests.servers import RedisHarness, Server, client_of, valkey_server  # noqa: F401  # fixtures come by import
 from tests.thorough import EVERY
-from tests.unit.engine.test_crash import OF_OTHER_TESTS, OF_THE_HEARTBEAT, STORIES, Story, delete_thread
+from tests.unit.engine.test_crash import BESIDE, OF_OTHER_TESTS, OF_THE_HEARTBEAT, STORIES, Story, delete_thread
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -28,7 +28,7 @@ LEASE_MS: Final = 16
 SAMPLE: Final = 4
 """Strikes at one story, of each kind."""
 
-LOOKS: Final = frozenset({"due", "image", "resumed"})
+LOOKS: Final = frozenset({"image", "resumed"})
 
 
 class StrikingScripts(Scripts):
@@ -172,6 +172,22 @@ def test_a_deletion_struck_anywhere_leaves_no_key(crews: Crews, strike: Strike) 
         struck.ask(delete_thread)
         left = keys_of(crews.client, struck)
         assert left == [], f"{strike} at {whole.faults.effects[number]}"
+
+
+@pytest.mark.parametrize("strike", Strike)
+def test_what_is_done_beside_runs_struck_anywhere_ends_the_same_and_leaves_no_key(crews: Crews, strike: Strike) -> None:
+    crew, expected = crews.undisturbed(BESIDE)
+    effects = crew.faults.effects
+    first = effects.index("edit")
+    for number in range(first, len(effects)):
+        if strike is Strike.NO_REPLY and effects[number] == OF_THE_HEARTBEAT:
+            continue
+        if not EVERY and number % 3 and effects[number] not in ("edit", "fork", "retain"):
+            continue
+        struck = crews.crew(BESIDE, Faults({number: strike}))
+        assert BESIDE.told_by(struck) == expected, f"{strike} at effect {number}, {effects[number]}"
+        assert all(struck.store.delete_thread(name) for name in ("T", "F"))
+        assert keys_of(crews.client, struck) == [], f"{strike} at effect {number}, {effects[number]}"
 
 
 def keys_of(client: "redis.Redis", crew: Crew) -> list[bytes]:

@@ -34,7 +34,6 @@ READS: Final = frozenset(
         "checkpoint",
         "checkpoints",
         "close",
-        "due",
         "events",
         "keeps_event",
         "image",

@@ -2,16 +2,18 @@
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Final
 
 import pytest
 
+from tenxgraph.core.exceptions import InvalidInputError, StaleStateError
 from tenxgraph.core.graph.definition import GraphDefinition
 from tenxgraph.core.state import Message
 from tenxgraph.engine.client import EngineClient
-from tenxgraph.store.base import Store
+from tenxgraph.store.base import RetentionRules, Store
 from tenxgraph.testing.crash import READS, Crew, Died, End, Faults, Strike
 from tests.graphs.suite import CASES
 from tests.thorough import EVERY
@@ -29,6 +31,7 @@ class Story:
         behind: How many runs queue up behind the first.
         delay_leases: How long the first run waits for its moment.
         asks: What people ask for when the first run was submitted.
+        later: What is done to the thread, and to its fork F, when all those have ended.
         befalls: What befalls the crew in any case.
     """
 
@@ -39,6 +42,7 @@ class Story:
     behind: int = 0
     delay_leases: float = 0
     asks: tuple[Callable[[EngineClient[Any]], object], ...] = ()
+    later: tuple[Callable[[Crew], object], ...] = ()
     befalls: Mapping[str, Any] = field(default_factory=dict[str, Any])
     name: str = ""
 
@@ -64,7 +68,12 @@ class Story:
         for number, answer in enumerate(self.then, start=1):
             waiting = {asked.body: asked.id for asked in crew.store.runs("T")[-1].interrupts}
             crew.call(answer(waiting), {"thread_id": "T", "run_id": f"R{number}"})
-        return crew.end("T")
+        for act in self.later:
+            act(crew)
+        ends = [crew.end(name) for name in ("F", "T") if crew.store.thread(name)]
+        status = {run: status for end in ends for run, status in end.status.items()}
+        ledger, states = ([each for end in ends for each in getattr(end, name)] for name in ("ledger", "states"))
+        return End(status, ledger, states)
 
     def _config(self, crew: Crew) -> Mapping[str, Any]:
         delay_s = self.delay_leases * crew.lease_ms / 1000
@@ -95,6 +104,32 @@ def delete_thread(client: EngineClient[Any]) -> object:
     return client.store.delete_thread("T")
 
 
+def _edit(crew: Crew) -> None:
+    """Under the version that was read: it is written once, or refused as stale because it was."""
+    thread = crew.store.thread("T")
+    assert thread is not None
+    config = {"thread_id": "T", "checkpoint": thread.version.number}
+    with suppress(StaleStateError):
+        crew.ask(lambda client: client.update_state(config, {"log": ["by hand"]}, "a"))
+
+
+def _fork(crew: Crew) -> None:
+    with suppress(InvalidInputError):  # there is one: it was made, and the word of it was lost
+        crew.ask(lambda client: client.fork({"thread_id": "T"}, None, "F"))
+    crew.call(None, {"thread_id": "F", "run_id": "of the fork"})
+
+
+def _go_back(crew: Crew) -> None:
+    crew.call(None, {"thread_id": "T", "run_id": "back", "checkpoint": 2})
+
+
+def _fold(crew: Crew) -> None:
+    crew.ask(lambda client: client.store.retain("T", RetentionRules(keep_last=3)))
+
+
+BESIDE: Final = Story("linear", later=(_edit, _fork, _go_back, _fold), log=("a", "b", "c"), name="beside its runs")
+
+
 def _cancel(client: EngineClient[Any]) -> object:
     return client.cancel_run("R0", "enough", "")
 
@@ -122,6 +157,7 @@ _STORIES = [
     Story("effects"),
     Story("large_media"),
     Story("distributed_calls_are_one_arrival"),
+    BESIDE,
     Story("distributed_questions", (_each,), log=("beside", "mark 0", "1: so", "2: so", "after")),
 ]
 STORIES = [
@@ -134,9 +170,8 @@ STORIES = [
 OF_THE_HEARTBEAT: Final = "renew"
 """In a worker the heartbeat asks, which outlives an error; in the crew the node itself does."""
 
-OF_OTHER_TESTS: Final = frozenset({"delete_thread", "edit", "fork", "hand_back", "renew_effect", "retain", "turn"})
-"""Deletion has its own below; on the others, the heartbeat's, a turn at a model and what is done to a thread beside its
-runs, no result depends."""
+OF_OTHER_TESTS: Final = frozenset({"delete_thread", "hand_back", "renew_effect", "turn"})
+"""Deletion has its own below; on the others, the heartbeat's and a turn at a model, no result depends."""
 
 every_story = pytest.mark.parametrize("story", STORIES, ids=str)
 
