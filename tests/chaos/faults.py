@@ -1,4 +1,4 @@
-"""Every few seconds something breaks. Which, when and whom is the seed's."""
+"""Every few seconds something is killed, and as often something else breaks. Which, when and whom is the seed's."""
 
 import random
 import threading
@@ -48,45 +48,48 @@ class Faults:
     """
 
     fleet: Fleet
-    chance: random.Random
+    seed: int
     pause_s: tuple[float, float] = (2.0, 5.0)
     stop_s: tuple[float, float] = (3.5, 6.0)
     only: str = ""
     done: list[Fault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._strike_on, name="faults")
-        self._bag: list[str] = []
+        self._one_by_one = threading.Lock()
+        kinds = [kind for kind in self._kinds() if self.only in kind]
+        streams = [kind for kind in kinds if "killed" in kind], [kind for kind in kinds if "killed" not in kind]
+        self._threads = [threading.Thread(target=self._strike_on, args=(stream,)) for stream in streams if stream]
         queue = self.fleet.settings["DEFAULT_QUEUE"]
         self._queues = [queue + suffix for suffix in _SUFFIXES]
         self._client = redis.Redis(port=self.fleet.server.port, socket_timeout=5, socket_connect_timeout=2)
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         self._over.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         heals_s = max((fault.until_s for fault in self.done), default=0) - time.time()
         time.sleep(max(0.0, heals_s) + _HEAL_S)  # who is stopped goes on
 
-    def _strike_on(self) -> None:
-        while not self._over.wait(self.chance.uniform(*self.pause_s)):
-            kind = self._draw()
-            at_s = time.time()
-            with suppress(redis.RedisError):
-                what = self._kinds()[kind]()
-                if what is not None:
-                    until_s, whom = what
-                    self.done.append(Fault(kind, at_s, until_s or time.time(), whom))
+    def _strike_on(self, kinds: list[str]) -> None:
+        chance, bag = random.Random(f"{self.seed} {kinds}"), list[str]()
+        while not self._over.wait(chance.uniform(*self.pause_s)):
+            if not bag:  # every kind has its turn before one comes again
+                bag = chance.sample(kinds, len(kinds))
+            with self._one_by_one, suppress(redis.RedisError):
+                self._strike(bag.pop())
 
-    def _draw(self) -> str:
-        """Every kind has its turn before one comes again."""
-        if not self._bag:
-            self._bag = [kind for kind in self._kinds() if self.only in kind]
-            self.chance.shuffle(self._bag)
-        return self._bag.pop()
+    def _strike(self, kind: str) -> None:
+        at_s = time.time()
+        what = self._kinds()[kind]()
+        if what is not None:
+            until_s, whom = what
+            self.done.append(Fault(kind, at_s, until_s or time.time(), whom))
 
     def _kinds(self) -> dict[str, Callable[[], tuple[float, str] | None]]:
         return {

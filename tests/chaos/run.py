@@ -96,7 +96,7 @@ class _Chaos:
     def __init__(self, plan: Plan, fleet: Fleet, say: Callable[[str], None]) -> None:
         self._plan, self._fleet, self._say = plan, fleet, say
         self._report = Report(plan.seed)
-        self._faults = Faults(fleet, random.Random(plan.seed), only=plan.only)
+        self._faults = Faults(fleet, plan.seed, only=plan.only)
         self._store: RedisStore = redis_store(fleet.url, Settings.load())
         self._apps = {name: story.compile(redis_url=fleet.url, steps=plan.steps) for name, story in STORIES.items()}
         self._oracles = {name: story.compile_oracle() for name, story in STORIES.items()}
