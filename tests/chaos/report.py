@@ -54,7 +54,7 @@ class Report:
             f"ended by themselves: {_counted(self.own_deaths) or 'none'}",
             "from the kill of a worker, or from the store's return after it, until another had what it held:",
             f"  {told([found.took_s for found in self.recoveries])} by {self._kills()} kills",
-            f"  {told(self.recovery_s(struck_again=False))} of them where nothing else broke that could hold it up",
+            f"  {told(self._undisturbed_s())} of them where nothing else broke that could hold it up",
             *(
                 f"  {found.took_s:.2f} s {found.what} ({found.kill.whom}){self._after(found)}"
                 for found in self._slowest()
@@ -70,9 +70,8 @@ class Report:
         told = [f"{fault.kind} {fault.whom} {fault.at_s - since_s:+.1f} s" for fault in others]
         return f"; {', '.join(told)}" if told else ""
 
-    def recovery_s(self, *, struck_again: bool) -> list[float]:
-        """Return how long it took where the same work may have been struck again, or where it was not."""
-        return [found.took_s for found in self.recoveries if found.is_struck_again(self.faults) is struck_again]
+    def _undisturbed_s(self) -> list[float]:
+        return [found.took_s for found in self.recoveries if not found.is_struck_again(self.faults)]
 
     def _kills(self) -> int:
         return len({found.kill for found in self.recoveries})
