@@ -27,6 +27,15 @@ def _store_url(url: str) -> str:
         return _sentinel_url(url)
     if urlsplit(url).scheme not in _STORE_SCHEMES:
         raise ValueError("must be a URL like redis://host:6379/0, rediss://…, unix:///path/to/socket or sentinel://…")
+    return _redis_url(url)
+
+
+def _redis_url(url: str) -> str:
+    """The store would take database 0 for one that is no number, and the broker none."""
+    parts = urlsplit(url)
+    database = parts.path.removeprefix("/")
+    if parts.scheme in ("redis", "rediss") and database and not (database.isascii() and database.isdigit()):
+        raise ValueError(f"must end with the number of a database, like redis://host:6379/0, not with {database!r}")
     return url
 
 
@@ -35,7 +44,7 @@ def _broker_url(url: str) -> str:
         return _sentinel_url(url)
     if not urlsplit(url).scheme:
         raise ValueError("must be a URL that Celery takes as a broker, like redis://host:6379/0")
-    return url
+    return _redis_url(url)
 
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

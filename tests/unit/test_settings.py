@@ -4,6 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from tenxgraph.core.exceptions import InvalidInputError
+from tenxgraph.core.graph import StateGraph
+from tenxgraph.core.state import AgentState
 from tenxgraph.settings import Settings
 
 
@@ -70,7 +72,10 @@ def test_the_store_is_the_broker_unless_another_is_named() -> None:
     [
         ("redis_url", "localhost:6379"),
         ("redis_url", "http://localhost"),
+        ("redis_url", "redis://localhost:6379/0,"),
+        ("redis_url", "rediss://localhost/mine"),
         ("broker_url", "localhost"),
+        ("broker_url", "redis://localhost/-1"),
         ("key_prefix", "a{b}"),
         ("key_prefix", "two words"),
         ("default_queue", "*"),
@@ -91,6 +96,17 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, name: str, t
     with pytest.raises(InvalidInputError, match=f"Environment variable TENXGRAPH_{name.upper()}: ") as caught:
         Settings.load()
     assert caught.value.error_code == "INVALID_SETTINGS"
+
+
+@pytest.mark.parametrize("url", ["redis://localhost", "redis://localhost/", "rediss://u:p@h:1/15?ssl_cert_reqs=none"])
+def test_a_database_may_be_left_out(url: str) -> None:
+    assert Settings.load(redis_url=url, broker_url=url).effective_broker_url == url
+
+
+def test_a_url_that_a_graph_is_compiled_with_is_checked_too() -> None:
+    app = StateGraph(AgentState).add_node("a", lambda state: None).set_entry_point("a").compile(redis_url="redis://h/a")
+    with pytest.raises(InvalidInputError, match="redis_url: must end with the number of a database"):
+        app.invoke({"messages": ["Hi"]})
 
 
 def test_all_wrong_variables_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

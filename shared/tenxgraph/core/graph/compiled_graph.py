@@ -77,8 +77,8 @@ class CompiledGraph(Generic[StateT]):
 
     @cached_property
     def _executor(self) -> Executor[StateT]:
-        settings = Settings.load()
-        url = self._redis_url or settings.redis_url
+        settings = Settings.load(redis_url=self._redis_url) if self._redis_url else Settings.load()
+        url = settings.redis_url
         is_remote = url is not None if self._checkpointer is None else hasattr(self._checkpointer, "redis_url")
         make = executor_class(DISTRIBUTED if is_remote else IN_PROCESS)
         executor: Executor[StateT] = make(self.definition, settings=settings, store=self._checkpointer, redis_url=url)
